@@ -1,0 +1,5 @@
+//! stockhold: holds stock for orders.
+
+pub mod clock;
+pub mod domain;
+pub mod suppliers;

@@ -1,0 +1,1 @@
+//! The 1688 open platform.

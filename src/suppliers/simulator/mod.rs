@@ -1,0 +1,1 @@
+//! A supplier that speaks the 1688 wire protocol over real HTTP.
