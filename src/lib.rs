@@ -2,4 +2,5 @@
 
 pub mod clock;
 pub mod domain;
+pub mod engine;
 pub mod suppliers;

@@ -1,3 +1,16 @@
 //! The pure core: types, state machines and `decide`. No I/O, no clock, no async, no logging.
 
+pub mod alert;
+pub mod command;
+pub mod job;
+pub mod lock_ttl;
+pub mod names;
+pub mod order;
+pub mod outcome;
+pub mod policy;
+pub mod purchase;
+pub mod refund;
+pub mod sku;
+pub mod stock;
 pub mod supply;
+pub mod world;

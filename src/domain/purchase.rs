@@ -1,0 +1,116 @@
+//! Purchase orders: one per (order, supplier, generation), whose reference is those three.
+//!
+//! What must hold: the reference is the same over all attempts; the generation rises only after a
+//! definite end; nothing is created again before two clean look-ups, the second at least
+//! `lookup_settle` after the last attempt surely ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::{PurchaseId, SourceId, texts};
+use super::order::Share;
+use super::supply::{Fault, Parcel};
+use crate::clock::Timestamp;
+
+texts!(PurchaseState {
+    Pending = "pending",
+    /// Claimed: a worker is asking the supplier now.
+    Placing = "placing",
+    /// An attempt's outcome is not known.
+    Unknown = "unknown",
+    Placed = "placed",
+    Paid = "paid",
+    Shipped = "shipped",
+    Received = "received",
+    Failed = "failed",
+    Cancelled = "cancelled",
+});
+
+impl PurchaseState {
+    pub const fn is_end(self) -> bool {
+        matches!(self, PurchaseState::Failed | PurchaseState::Cancelled)
+    }
+    /// An answer is out: what the supplier did is not known for sure.
+    pub const fn in_flight(self) -> bool {
+        matches!(self, PurchaseState::Placing | PurchaseState::Unknown)
+    }
+    /// The supplier has the order.
+    pub const fn is_placed(self) -> bool {
+        matches!(
+            self,
+            PurchaseState::Placed
+                | PurchaseState::Paid
+                | PurchaseState::Shipped
+                | PurchaseState::Received
+        )
+    }
+}
+
+/// A line of a purchase: the share it buys and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurchaseLine {
+    #[serde(flatten)]
+    pub share: Share,
+    /// `None` while open; `placed`, or the refusal's code.
+    pub result: Option<String>,
+}
+
+/// A supplier's order that carries our reference beside the recorded one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surplus {
+    pub supplier_order_id: String,
+    pub found_at: Timestamp,
+    /// Cancelled or closed upstream then.
+    pub ended_at: Option<Timestamp>,
+    /// It was paid before we could cancel it: a person must see to it.
+    pub paid: bool,
+}
+
+/// Everything that is only read and written whole; stored as one JSON column.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trail {
+    pub lines: Vec<PurchaseLine>,
+    pub surplus: Vec<Surplus>,
+    /// Each create whose answer was lost, oldest first.
+    pub lost: Vec<Timestamp>,
+    /// Clean look-ups that found nothing since the last attempt.
+    pub clean_lookups: Vec<Timestamp>,
+    /// A refusal that is believed only after the look-ups, since an earlier attempt was lost.
+    pub doubted: Option<Fault>,
+    pub parcels: Vec<Parcel>,
+    /// When we last read the supplier's order.
+    pub polled_at: Option<Timestamp>,
+    /// How often in a row no usable answer came; for backoff.
+    pub unanswered: u32,
+    /// The supplier refused to cancel it because it was paid.
+    pub cancel_refused: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purchase {
+    pub id: PurchaseId,
+    pub supplier: SourceId,
+    /// From 1.
+    pub generation: i64,
+    pub state: PurchaseState,
+    /// The recorded supplier order, exact digits.
+    pub supplier_order_id: Option<String>,
+    /// Minor units of `currency`, where the supplier stated it.
+    pub cost: Option<i64>,
+    pub currency: String,
+    /// Creates sent so far.
+    pub attempts: i64,
+    /// The last attempt's lease and time-out have surely ended by then.
+    pub attempt_until: Option<Timestamp>,
+    pub cancel_requested_at: Option<Timestamp>,
+    pub placed_at: Option<Timestamp>,
+    pub paid_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// The refusal's or closure's code and words.
+    pub end_reason: Option<String>,
+    /// When something of it must have happened (placed: payment; unknown: an answer). `None` at an
+    /// end and once received.
+    pub deadline_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub trail: Trail,
+}

@@ -1,0 +1,96 @@
+//! The queue that groups commands into transactions. Commands that arrive while a commit is under
+//! way form the next one; replies go out only after it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::domain::command::Command;
+use crate::domain::outcome::{Outcome, Refusal};
+
+/// Whose outcome a command brings: refused when the job's lease has another token by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub job: i64,
+    pub token: i64,
+}
+
+/// An answer as it is kept under an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptAnswer {
+    pub status: u16,
+    /// JSON text.
+    pub body: String,
+}
+
+/// Turns an outcome into the answer to keep; given by whoever knows the wire (HTTP).
+pub type Render = Arc<dyn Fn(&Outcome) -> KeptAnswer + Send + Sync>;
+
+/// An `Idempotency-Key` (not a placement's, whose key is a column of its order).
+#[derive(Clone)]
+pub struct Idempotency {
+    /// Name of the API key, path, key.
+    pub scope: (String, String, String),
+    pub body_hash: String,
+    /// Kept for ever (refunds and stock movements), or 24 h.
+    pub for_ever: bool,
+    pub render: Render,
+}
+
+/// A command with what surrounds it.
+pub struct Envelope {
+    pub command: Command,
+    pub fence: Option<Fence>,
+    pub idempotency: Option<Idempotency>,
+}
+
+impl From<Command> for Envelope {
+    fn from(command: Command) -> Envelope {
+        Envelope {
+            command,
+            fence: None,
+            idempotency: None,
+        }
+    }
+}
+
+/// What a committed command ended in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Outcome(Outcome),
+    /// The first answer under the same idempotency key.
+    Kept(KeptAnswer),
+}
+
+/// Why there is no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The rules refused it; nothing was changed by it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The queue is full and this was a placement; nothing was taken.
+    #[error("overloaded")]
+    Overloaded,
+    /// The store cannot be reached or refuses to write; nothing was taken.
+    #[error("storage unavailable: {0}")]
+    StorageUnavailable(String),
+    /// The commit's fate could not be learnt: repeat with the same external id or key.
+    #[error("outcome unknown")]
+    OutcomeUnknown,
+    /// The engine is shutting down; nothing was taken.
+    #[error("shutting down")]
+    ShuttingDown,
+    /// This command alone trips the store: a fault of ours, logged with its cause.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+/// What a committed group touched, for those who follow (job runner, watermark).
+#[derive(Clone, Debug, Default)]
+pub struct Committed {
+    /// Levels whose figures changed.
+    pub levels: Vec<crate::domain::names::LevelId>,
+    /// The earliest job owed.
+    pub next_job: Option<Timestamp>,
+}
