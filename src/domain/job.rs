@@ -16,11 +16,7 @@ pub enum Job {
     /// Do the next thing about a purchase: place, look up, poll, cancel.
     Purchase { purchase: PurchaseId },
     /// Look a reference with a lost create up again (index into `policy::LATE_LOOKUPS`).
-    Recheck {
-        purchase: PurchaseId,
-        lost_at: Timestamp,
-        step: usize,
-    },
+    Recheck { purchase: PurchaseId, lost_at: Timestamp, step: usize },
     /// Ask the provider to make a refund, or what became of it.
     Refund { refund: RefundId },
     /// Tell the channels of an alert's opening, reminder or closing.
@@ -42,11 +38,7 @@ impl Job {
             Job::Deadline { second } => format!("expire:{second}"),
             Job::Confirm { level } => format!("confirm:{level}"),
             Job::Purchase { purchase } => format!("purchase:{purchase}"),
-            Job::Recheck {
-                purchase,
-                lost_at,
-                step,
-            } => {
+            Job::Recheck { purchase, lost_at, step } => {
                 format!("recheck:{purchase}:{}:{step}", lost_at.0)
             }
             Job::Refund { refund } => format!("refund:{refund}"),

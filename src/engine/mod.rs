@@ -47,11 +47,7 @@ pub struct Envelope {
 
 impl From<Command> for Envelope {
     fn from(command: Command) -> Envelope {
-        Envelope {
-            command,
-            fence: None,
-            idempotency: None,
-        }
+        Envelope { command, fence: None, idempotency: None }
     }
 }
 
