@@ -14,7 +14,7 @@ use crate::domain::backoff;
 use crate::domain::job::Job;
 use crate::domain::names::{LevelId, OrderId, PurchaseId};
 use crate::domain::order::{CancelReason, Confirmation, HoldState};
-use crate::domain::outcome::{Ask, Outcome, Refusal, Stop};
+use crate::domain::outcome::{Ask, Outcome, Stop};
 use crate::domain::policy::{LOST_UNTIL, Terms};
 use crate::domain::purchase::{Purchase, PurchaseState, Surplus};
 use crate::domain::stock::Closed;
