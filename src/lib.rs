@@ -2,4 +2,8 @@
 
 pub mod clock;
 pub mod domain;
+pub mod ids;
+pub mod lifecycle;
+pub mod settings;
 pub mod suppliers;
+pub mod telemetry;
