@@ -7,6 +7,7 @@ pub mod command;
 pub mod decide;
 pub mod job;
 pub mod lock_ttl;
+pub mod money;
 pub mod names;
 pub mod order;
 pub mod outcome;
