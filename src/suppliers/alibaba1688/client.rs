@@ -15,7 +15,7 @@ use super::wire::{
     CANCEL, CREATE, OFFER, ORDER, PREVIEW, cancel, create, offer, order, preview, purchase,
 };
 use super::{Error, Terms};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, Span, Timestamp};
 use crate::domain::supply::{
     Created, Fault, Figure, Item, Preview, PurchaseRequest, Reading, UpstreamOrder,
 };
@@ -93,6 +93,13 @@ impl Asked {
     }
 }
 
+fn retry_after(fault: &Fault) -> Option<Span> {
+    match fault {
+        Fault::Unknown { retry_after, .. } => *retry_after,
+        _ => None,
+    }
+}
+
 #[async_trait]
 impl Supplier for Alibaba1688 {
     async fn feed(&self, items: &[Item]) -> Result<Vec<Reading>, Fault> {
@@ -105,11 +112,9 @@ impl Supplier for Alibaba1688 {
             .buffer_unordered(FEED_CALLS)
             .collect()
             .await;
-        let mut faults = asked.values().map(|a| a.offer.as_ref().err());
-        if let Some(Some(first)) = faults.next()
-            && faults.all(|f| f.is_some())
-        {
-            return Err(first.clone());
+        if !asked.is_empty() && asked.values().all(|a| a.offer.is_err()) {
+            let faults = asked.into_values().filter_map(|a| a.offer.err());
+            return faults.max_by_key(retry_after).map_or(Ok(vec![]), Err);
         }
         let read = |item: &Item| asked.get(&item.offer_id).map(|a| a.reading(item));
         Ok(items.iter().filter_map(read).collect())

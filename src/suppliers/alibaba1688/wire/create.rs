@@ -261,4 +261,20 @@ mod tests {
             assert_eq!(create_fault(json), ("unknown", code.to_owned()), "{json}");
         }
     }
+
+    #[test]
+    fn a_torn_answer_is_never_definite() {
+        let whole = [
+            fixture("create.json"),
+            fixture("create-partial.json"),
+            fixture("preview-short.json"),
+        ];
+        for body in &whole {
+            let end = body.trim_ascii_end().len();
+            for cut in 0..end {
+                let got = created(&body[..cut], &purchase()).map_err(|f| code_of(&f).0);
+                assert_eq!(got, Err("unknown"), "cut at {cut}");
+            }
+        }
+    }
 }

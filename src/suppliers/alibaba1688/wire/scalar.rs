@@ -235,4 +235,26 @@ mod tests {
         assert_eq!(read("1").truth(), None);
         assert_eq!(read("\"ok\"").truth(), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn yuan_agree_with_a_decimal_library(
+            text in "-?[0-9]{1,12}(\\.[0-9]{1,4})?(e[+-]?[0-3])?"
+        ) {
+            use rust_decimal::Decimal;
+            let exact = Decimal::from_scientific(&text).or_else(|_| text.parse::<Decimal>());
+            let fen = exact.expect("a decimal") * Decimal::from(100);
+            let want = fen.is_integer().then(|| i64::try_from(fen).expect("it fits"));
+            proptest::prop_assert_eq!(Scalar::Text(text).yuan_as_fen(), want);
+        }
+
+        #[test]
+        fn no_text_is_read_as_more_than_it_says(text in "\\PC{0,24}") {
+            let scalar = Scalar::Text(text.clone());
+            if let Some(id) = scalar.id() {
+                proptest::prop_assert_eq!(id, text.trim());
+            }
+            let _ = (scalar.whole(), scalar.yuan_as_fen(), scalar.truth());
+        }
+    }
 }
