@@ -1,3 +1,6 @@
 //! The one integration binary: each folder is a suite.
 
 mod tidy;
+//! The one integration binary.
+
+mod suppliers;
