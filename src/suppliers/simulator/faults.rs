@@ -49,15 +49,23 @@ pub enum Fault {
         #[serde(default)]
         effect: bool,
     },
-    /// An error of the gateway: HTTP `status` (400 unless said) and its JSON. Without effect.
+    /// An error of the gateway: HTTP `status` (400 unless said) and its JSON.
     Gateway {
         code: String,
         message: String,
         #[serde(default = "bad_request")]
         status: u16,
+        #[serde(default)]
+        effect: bool,
     },
-    /// `success` false in the call's own envelope. Without effect.
-    Refuse { code: String, message: String },
+    /// `success` false in the call's own envelope; with `effect` it is a lie, such as the platform
+    /// tells of payments that time out inside.
+    Refuse {
+        code: String,
+        message: String,
+        #[serde(default)]
+        effect: bool,
+    },
     /// The true answer, `by` later than otherwise.
     Slow {
         #[serde(with = "length")]
@@ -81,6 +89,7 @@ impl Fault {
             code: "gw.QosAppFrequencyLimit".into(),
             message: "App call exceeds limited frequency".into(),
             status: 400,
+            effect: false,
         }
     }
 
@@ -89,6 +98,7 @@ impl Fault {
         Fault::Refuse {
             code: "SYSTEM_ERROR".into(),
             message: "inventory service 0 nodes available".into(),
+            effect: false,
         }
     }
 
@@ -97,6 +107,7 @@ impl Fault {
         Fault::Refuse {
             code: "500_004".into(),
             message: "库存不足，请核实库存后订购。".into(),
+            effect: false,
         }
     }
 
@@ -107,9 +118,11 @@ impl Fault {
             | Fault::Cut { effect }
             | Fault::Torn { effect }
             | Fault::Http { effect, .. }
-            | Fault::Garbage { effect } => *effect,
+            | Fault::Garbage { effect }
+            | Fault::Gateway { effect, .. }
+            | Fault::Refuse { effect, .. } => *effect,
             Fault::Slow { .. } => true,
-            Fault::Late { .. } | Fault::Gateway { .. } | Fault::Refuse { .. } => false,
+            Fault::Late { .. } => false,
         }
     }
 

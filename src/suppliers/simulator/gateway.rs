@@ -231,12 +231,13 @@ impl Gateway {
                 code,
                 message,
                 status,
+                ..
             } => Act::Answer(self.error(&Refused {
                 status,
                 code,
                 message,
             })),
-            Fault::Refuse { code, message } => {
+            Fault::Refuse { code, message, .. } => {
                 Act::Answer(Reply::json(200, &wire::refusal(api, &code, &message)))
             }
         }

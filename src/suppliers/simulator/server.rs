@@ -231,7 +231,8 @@ async fn call(
     let plan = match transport::read(request).await {
         Ok(call) => shared.with(|gateway, now| gateway.answer(&call, now)),
         Err(why) => {
-            let body = json!({ "error_code": "gw.APIUnsupported", "error_message": why });
+            let code = "gw.APIUnsupported";
+            let body = json!({ "error_code": code, "error_message": why, "exception": why });
             return respond(Reply::json(400, &body));
         }
     };

@@ -46,8 +46,9 @@ impl Account {
 }
 
 impl Shelf {
-    pub fn new(initial: i64, now: Timestamp) -> Shelf {
-        let history = VecDeque::from([(now, initial)]);
+    /// A shelf that has always held `initial` units.
+    pub fn new(initial: i64) -> Shelf {
+        let history = VecDeque::from([(Timestamp(i64::MIN), initial)]);
         Shelf {
             initial,
             restocked: 0,
@@ -62,7 +63,7 @@ impl Shelf {
         self.history.back().map_or(0, |(_, stock)| *stock)
     }
 
-    /// The stock as it was at `at`; before all history, as it was at the start.
+    /// The stock as it was at `at`.
     pub fn stock_at(&self, at: Timestamp) -> i64 {
         let later = self.history.partition_point(|(from, _)| *from <= at);
         self.history
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_unit_is_accounted_for() {
-        let mut shelf = Shelf::new(10, at(0));
+        let mut shelf = Shelf::new(10);
         assert_eq!(shelf.sell_to_others(3, at(1)), 3); // 7
         shelf.take(4, at(2)); // 3
         assert_eq!(shelf.sell_to_others(5, at(3)), 3); // 0: only 3 were left
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_past_is_remembered_for_the_longest_lag() {
-        let mut shelf = Shelf::new(10, at(100));
+        let mut shelf = Shelf::new(10);
         shelf.take(1, at(200));
         shelf.take(1, at(300));
         shelf.take(1, at(300));

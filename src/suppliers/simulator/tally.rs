@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::api::Api;
 use super::transport::Call;
@@ -35,12 +35,18 @@ pub struct Count {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
+    /// RFC 3339 in JSON.
+    #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
     pub api: Api,
     /// Which offer, order or reference it was about.
     pub about: BTreeMap<&'static str, String>,
     /// `answered`, the gateway's error code, or the kind of the fault.
     pub outcome: String,
+}
+
+fn rfc3339<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&at.rfc3339())
 }
 
 /// All counts.

@@ -258,3 +258,159 @@ impl Shop {
         self.agenda.insert((at, self.planned), event);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::supply::Item;
+    use crate::suppliers::simulator::settings::{Buyers, Settings};
+
+    const OFFER: &str = "554456348334";
+
+    /// What somebody does to the shop; numbers choose an order, units or a pause.
+    #[derive(Clone, Debug)]
+    enum Deed {
+        Place {
+            reference: u8,
+            units: i64,
+        },
+        PlaceLater {
+            reference: u8,
+            units: i64,
+            secs: i64,
+        },
+        Pay(u8),
+        Ship(u8),
+        Receive(u8),
+        Cancel(u8),
+        CloseBySeller(u8),
+        OthersTake(i64),
+        SetStock(i64),
+        Wait(i64),
+    }
+
+    fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+        let (reference, units) = (0..20_u8, 1..6_i64);
+        let deed = prop_oneof![
+            4 => (reference.clone(), units.clone())
+                .prop_map(|(reference, units)| Deed::Place { reference, units: units * 2 }),
+            1 => (reference, units, 0..300_i64).prop_map(|(reference, units, secs)| {
+                Deed::PlaceLater { reference, units: units * 2, secs }
+            }),
+            3 => any::<u8>().prop_map(Deed::Pay),
+            1 => any::<u8>().prop_map(Deed::Ship),
+            1 => any::<u8>().prop_map(Deed::Receive),
+            1 => any::<u8>().prop_map(Deed::Cancel),
+            1 => any::<u8>().prop_map(Deed::CloseBySeller),
+            1 => (0..8_i64).prop_map(Deed::OthersTake),
+            1 => (0..30_i64).prop_map(Deed::SetStock),
+            3 => (0..120_i64).prop_map(Deed::Wait),
+        ];
+        prop::collection::vec(deed, 1..80)
+    }
+
+    fn tape() -> Item {
+        Item {
+            offer_id: OFFER.into(),
+            spec_id: None,
+        }
+    }
+
+    fn basket(reference: u8, units: i64) -> Basket {
+        Basket {
+            lines: vec![(tape(), units)],
+            reference: Some(format!("so-{reference}")),
+            message: String::new(),
+            address: serde_json::Value::Null,
+        }
+    }
+
+    fn act(shop: &mut Shop, deed: &Deed, now: Timestamp) {
+        let orders: Vec<u64> = shop.orders().map(|order| order.id).collect();
+        let chosen = |pick: u8| orders.get(usize::from(pick) % orders.len().max(1)).copied();
+        let id = |pick: u8| chosen(pick).unwrap_or(0);
+        // Most deeds are impossible at most moments; a refused one must change nothing.
+        let _ = match deed {
+            Deed::Place { reference, units } => shop
+                .place(basket(*reference, *units), now)
+                .map(drop)
+                .map_err(|_| Wrong::State),
+            Deed::PlaceLater {
+                reference,
+                units,
+                secs,
+            } => {
+                shop.place_later(basket(*reference, *units), now + Span::secs(*secs));
+                Ok(())
+            }
+            Deed::Pay(pick) => shop.pay(id(*pick), now),
+            Deed::Ship(pick) => shop.ship(id(*pick), now),
+            Deed::Receive(pick) => shop.receive(id(*pick), now),
+            Deed::Cancel(pick) => shop.cancel(id(*pick), "other", now),
+            Deed::CloseBySeller(pick) => shop.close(id(*pick), By::Seller, "", now),
+            Deed::OthersTake(units) => shop.other_buyer_takes(&tape(), *units, now).map(drop),
+            Deed::SetStock(units) => shop.set_stock(&tape(), *units, now),
+            Deed::Wait(_) => Ok(()),
+        };
+    }
+
+    /// The books, recomputed from the orders.
+    fn check(shop: &Shop, counts_at: CountsAt) {
+        let book = shop.book();
+        let entry = book.iter().find(|entry| entry.item == tape()).unwrap();
+        let account = entry.account;
+        let units = |holds: &dyn Fn(&Order) -> bool| -> i64 {
+            let orders = shop.orders().filter(|order| holds(order));
+            orders
+                .flat_map(|order| &order.lines)
+                .map(|line| line.quantity)
+                .sum()
+        };
+        let open = |order: &Order| order.closed.is_none();
+        let paid = |order: &Order| open(order) && order.paid_at.is_some();
+        let held = match counts_at {
+            CountsAt::Order => units(&open),
+            CountsAt::Payment => units(&paid),
+        };
+        assert_eq!(account.ours, held);
+        assert_eq!((entry.ordered, entry.bought), (units(&open), units(&paid)));
+        assert_eq!(account.stock, entry.had_for_us - account.ours);
+        assert!(
+            account.stock >= 0 && entry.bought <= entry.had_for_us,
+            "{entry:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_books_balance_whatever_happens(
+            deeds in deeds(), at_order in any::<bool>(), twice in any::<bool>(), seed in any::<u64>()
+        ) {
+            let mut settings = Settings::quiet();
+            settings.offers[1].stock = 20;
+            let counts_at = if at_order { CountsAt::Order } else { CountsAt::Payment };
+            settings.trade.stock_counts_at = counts_at;
+            if twice {
+                settings.trade.repeated_reference = Repeated::SecondOrder;
+            }
+            settings.trade.auto_pay_after = Some(Span::secs(90));
+            settings.trade.unpaid_close_after = Some(Span::secs(60));
+            settings.trade.ship_after = Some(Span::secs(100));
+            let mut now = Timestamp::from_secs(0);
+            let mut shop = Shop::new(settings.trade, &settings.offers, seed, now);
+            let buyers =
+                Buyers { offer_id: OFFER.into(), spec_id: None, per_second: 0.01, units: 1 };
+            shop.set_buyers(vec![buyers], now);
+            for deed in deeds {
+                act(&mut shop, &deed, now);
+                if let Deed::Wait(secs) = deed {
+                    now = now + Span::secs(secs);
+                    shop.settle(now);
+                }
+                check(&shop, counts_at);
+            }
+        }
+    }
+}

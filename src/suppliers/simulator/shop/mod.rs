@@ -93,7 +93,7 @@ impl Shop {
         Shop {
             trade,
             shelves: stock
-                .map(|(item, units)| (item, Shelf::new(units, now)))
+                .map(|(item, units)| (item, Shelf::new(units)))
                 .collect(),
             offers: offers
                 .iter()

@@ -46,9 +46,9 @@ pub fn list(shop: &Shop, trade: &Trade, call: &Call, seen: Timestamp) -> Value {
     let matching: Vec<Order> = shop
         .orders()
         .rev()
-        .filter(|order| order.created_at <= seen)
+        .filter(|order| order.created_at <= seen && has_reference(order, trade, call))
         .map(|order| order.as_of(seen))
-        .filter(|order| wanted(order, trade, call, seen))
+        .filter(|order| wanted(order, call, seen))
         .collect();
     let skip = size.saturating_mul(page - 1);
     let result: Vec<Value> = matching
@@ -64,7 +64,14 @@ fn count(call: &Call, name: &str) -> Option<usize> {
     call.param(name).and_then(|text| text.parse().ok())
 }
 
-fn wanted(order: &Order, trade: &Trade, call: &Call, seen: Timestamp) -> bool {
+fn has_reference(order: &Order, trade: &Trade, call: &Call) -> bool {
+    let wanted = call
+        .param("outOrderId")
+        .filter(|_| !trade.list_ignores_reference);
+    wanted.is_none_or(|wanted| order.reference.as_deref() == Some(wanted))
+}
+
+fn wanted(order: &Order, call: &Call, seen: Timestamp) -> bool {
     let after = |name: &str, at: Timestamp| {
         call.param(name)
             .and_then(read_time)
@@ -85,11 +92,7 @@ fn wanted(order: &Order, trade: &Trade, call: &Call, seen: Timestamp) -> bool {
     let status = call
         .param("orderStatus")
         .is_none_or(|status| status == order.status().wire());
-    let reference = trade.list_ignores_reference
-        || call
-            .param("outOrderId")
-            .is_none_or(|wanted| order.reference.as_deref() == Some(wanted));
-    dates && age && status && reference
+    dates && age && status
 }
 
 fn trade_info(order: &Order, trade: &Trade, id_of_str: Value) -> Map<String, Value> {
