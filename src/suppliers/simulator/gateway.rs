@@ -69,6 +69,15 @@ impl Reply {
         }
     }
 
+    fn garbage() -> Reply {
+        let content_type = "application/json;charset=UTF-8";
+        Reply {
+            status: 200,
+            content_type,
+            body: "{\"success\":tru".into(),
+        }
+    }
+
     fn page(status: u16, text: &str) -> Reply {
         let body = format!("<html><body><h1>{text}</h1></body></html>");
         Reply {
@@ -226,7 +235,7 @@ impl Gateway {
             }
             Fault::Cut { .. } => Act::Cut,
             Fault::Http { status, .. } => Act::Answer(Reply::page(status, "Bad Gateway")),
-            Fault::Garbage { .. } => Act::Answer(Reply::page(200, "{\"success\":tru")),
+            Fault::Garbage { .. } => Act::Answer(Reply::garbage()),
             Fault::Gateway {
                 code,
                 message,
