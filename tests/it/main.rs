@@ -1,6 +1,4 @@
 //! The one integration binary: each folder is a suite.
 
-mod tidy;
-//! The one integration binary.
-
 mod suppliers;
+mod tidy;

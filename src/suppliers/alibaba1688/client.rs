@@ -59,20 +59,12 @@ impl Alibaba1688 {
     async fn asked(&self, offer_id: &str) -> Asked {
         let began_at = self.clock.now();
         match self.gateway.call(OFFER, &offer::params(offer_id)).await {
-            Ok(Answer {
-                body,
-                sent_at,
-                received_at,
-            }) => Asked {
-                offer: offer::answer(&body, offer_id),
-                sent_at,
-                received_at,
-            },
-            Err(fault) => Asked {
-                offer: Err(fault),
-                sent_at: began_at,
-                received_at: self.clock.now(),
-            },
+            Ok(Answer { body, sent_at, received_at }) => {
+                Asked { offer: offer::answer(&body, offer_id), sent_at, received_at }
+            }
+            Err(fault) => {
+                Asked { offer: Err(fault), sent_at: began_at, received_at: self.clock.now() }
+            }
         }
     }
 }
@@ -141,10 +133,7 @@ impl Supplier for Alibaba1688 {
     }
 
     async fn order(&self, supplier_order_id: &str) -> Result<UpstreamOrder, Fault> {
-        let answer = self
-            .gateway
-            .call(ORDER, &order::params(supplier_order_id))
-            .await?;
+        let answer = self.gateway.call(ORDER, &order::params(supplier_order_id)).await?;
         order::order(&answer.body, supplier_order_id)
     }
 

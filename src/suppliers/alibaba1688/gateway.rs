@@ -67,13 +67,9 @@ impl From<Failed> for Fault {
 impl Gateway {
     pub fn new(terms: &Terms) -> Result<Gateway, Error> {
         let url = terms.gateway.trim_end_matches('/').to_owned();
-        let parsed = url::Url::parse(&url)
-            .ok()
-            .filter(|u| matches!(u.scheme(), "http" | "https"));
+        let parsed = url::Url::parse(&url).ok().filter(|u| matches!(u.scheme(), "http" | "https"));
         if parsed.is_none() {
-            return Err(Error::Gateway {
-                gateway: terms.gateway.clone(),
-            });
+            return Err(Error::Gateway { gateway: terms.gateway.clone() });
         }
         // reqwest is built without a provider of its own; one may be installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -138,18 +134,11 @@ impl Gateway {
         let body = read_body(response).await;
         let received_at = self.clock.now();
         match judge(status, body, wait) {
-            Ok(body) => Ok(Answer {
-                body,
-                sent_at,
-                received_at,
-            }),
+            Ok(body) => Ok(Answer { body, sent_at, received_at }),
             Err(failed) => {
                 let throttled = matches!(
                     &failed,
-                    Failed::Otherwise(Fault::Unknown {
-                        retry_after: Some(_),
-                        ..
-                    })
+                    Failed::Otherwise(Fault::Unknown { retry_after: Some(_), .. })
                 );
                 if throttled {
                     self.pace.pause(THROTTLE_PAUSE).await;
@@ -169,10 +158,7 @@ impl Gateway {
     ) -> Params {
         let mut form = params.clone();
         form.push(("access_token", token.expose_secret().to_owned()));
-        form.push((
-            "_aop_timestamp",
-            at.as_micros().div_euclid(1000).to_string(),
-        ));
+        form.push(("_aop_timestamp", at.as_micros().div_euclid(1000).to_string()));
         let pairs = form.iter().map(|(key, value)| (*key, value.as_str()));
         let signature = request_signature(self.app_secret.expose_secret(), url_path, pairs);
         form.push((SIGNATURE, signature));
@@ -187,24 +173,13 @@ fn judge(
     wait: Option<Span>,
 ) -> Result<Vec<u8>, Failed> {
     if status == StatusCode::UNAUTHORIZED {
-        return Err(Failed::Unauthorised(unknown(
-            UNAUTHORISED,
-            "the token was refused",
-        )));
+        return Err(Failed::Unauthorised(unknown(UNAUTHORISED, "the token was refused")));
     }
     let error = body.as_ref().ok().and_then(|body| GatewayError::find(body));
     let throttled = status == StatusCode::TOO_MANY_REQUESTS
         || error.as_ref().is_some_and(|e| e.code == THROTTLED);
-    let retry_after = if throttled {
-        Some(wait.unwrap_or(THROTTLE_WAIT))
-    } else {
-        wait
-    };
-    let fault = |code: String, message: String| Fault::Unknown {
-        code,
-        message,
-        retry_after,
-    };
+    let retry_after = if throttled { Some(wait.unwrap_or(THROTTLE_WAIT)) } else { wait };
+    let fault = |code: String, message: String| Fault::Unknown { code, message, retry_after };
     match error {
         Some(e) if e.code == UNAUTHORISED && !status.is_server_error() => {
             Err(Failed::Unauthorised(unknown(e.code, e.message)))
@@ -234,10 +209,7 @@ pub async fn read_body(mut response: Response) -> Result<Vec<u8>, Fault> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.map_err(|e| not_answered(&e))? {
         if body.len() + part.len() > MAX_BODY_BYTES {
-            return Err(unknown(
-                "too_long",
-                format!("more than {MAX_BODY_BYTES} bytes"),
-            ));
+            return Err(unknown("too_long", format!("more than {MAX_BODY_BYTES} bytes")));
         }
         body.extend_from_slice(&part);
     }
@@ -274,35 +246,19 @@ mod tests {
     }
 
     fn fault(code: &str, message: &str, retry_after: Option<Span>) -> (bool, Fault) {
-        (
-            false,
-            Fault::Unknown {
-                code: code.into(),
-                message: message.into(),
-                retry_after,
-            },
-        )
+        (false, Fault::Unknown { code: code.into(), message: message.into(), retry_after })
     }
 
     #[test]
     fn only_a_2xx_of_the_api_is_an_answer() {
         assert_eq!(judged(200, "{}", None), Ok(b"{}".to_vec()));
-        assert_eq!(
-            judged(500, "{}", None),
-            Err(fault("http_500", "Internal Server Error", None))
-        );
+        assert_eq!(judged(500, "{}", None), Err(fault("http_500", "Internal Server Error", None)));
         assert_eq!(judged(302, "", None), Err(fault("http_302", "Found", None)));
         let refusal = r#"{"success":false,"errorCode":"500_004"}"#;
-        assert_eq!(
-            judged(400, refusal, None),
-            Err(fault("http_400", "Bad Request", None))
-        );
+        assert_eq!(judged(400, refusal, None), Err(fault("http_400", "Bad Request", None)));
         let acl = r#"{"error_code":"gw.APIACLDecline","error_message":"acl"}"#;
         for status in [200, 400, 403, 500] {
-            assert_eq!(
-                judged(status, acl, None),
-                Err(fault("gw.APIACLDecline", "acl", None))
-            );
+            assert_eq!(judged(status, acl, None), Err(fault("gw.APIACLDecline", "acl", None)));
         }
     }
 
@@ -314,15 +270,9 @@ mod tests {
             assert_eq!(judged(status, body, None), Err(want));
         }
         let stated = judged(400, body, Some(Span::secs(3)));
-        assert_eq!(
-            stated,
-            Err(fault("gw.QosAppFrequencyLimit", "x", Some(Span::secs(3))))
-        );
+        assert_eq!(stated, Err(fault("gw.QosAppFrequencyLimit", "x", Some(Span::secs(3)))));
         let plain = judged(429, "slow down", None);
-        assert_eq!(
-            plain,
-            Err(fault("http_429", "Too Many Requests", Some(Span::secs(10))))
-        );
+        assert_eq!(plain, Err(fault("http_429", "Too Many Requests", Some(Span::secs(10)))));
         // A business text with LIMIT in it is not a throttle.
         let code = r#"{"error_code":"gw.LIMIT","error_message":"gw.QosAppFrequencyLimit"}"#;
         assert_eq!(
@@ -338,15 +288,9 @@ mod tests {
             let got = judged(status, body, None).expect_err("a fault");
             assert!(got.0, "{status} {body}");
         }
-        assert!(
-            !judged(500, body, None).expect_err("a fault").0,
-            "a 5xx is never definite"
-        );
+        assert!(!judged(500, body, None).expect_err("a fault").0, "a 5xx is never definite");
         let passed_on = r#"{"error_code":"401","result":{"orderId":"1"}}"#;
-        assert_eq!(
-            judged(200, passed_on, None),
-            Ok(passed_on.as_bytes().to_vec())
-        );
+        assert_eq!(judged(200, passed_on, None), Ok(passed_on.as_bytes().to_vec()));
     }
 
     #[test]

@@ -37,9 +37,8 @@ impl Alibaba1688 {
         }
         let (unnamed, named_rows): (Vec<Row>, Vec<Row>) =
             rows.into_values().partition(|row| row.reference.is_none());
-        let (ours, others): (Vec<Row>, Vec<Row>) = named_rows
-            .into_iter()
-            .partition(|row| row.reference.as_deref() == Some(reference));
+        let (ours, others): (Vec<Row>, Vec<Row>) =
+            named_rows.into_iter().partition(|row| row.reference.as_deref() == Some(reference));
         for row in ours {
             let order = self.order(&row.supplier_order_id).await?;
             hits.insert(row.supplier_order_id, named(order, reference)?);
@@ -50,10 +49,7 @@ impl Alibaba1688 {
         unclear.retain(|row| !filter_ignored || row.created_at.is_none_or(|at| at >= since));
         if unclear.len() > MAX_UNNAMED {
             let n = unclear.len();
-            return Err(unknown(
-                "look_up_incomplete",
-                format!("{n} orders show no reference"),
-            ));
+            return Err(unknown("look_up_incomplete", format!("{n} orders show no reference")));
         }
         for row in unclear {
             let order = self.order(&row.supplier_order_id).await?;
@@ -84,10 +80,7 @@ impl Alibaba1688 {
                 return incomplete("the list changed while it was read".into());
             }
             let (ended, seen) = (new.is_empty(), rows.len() + new.len());
-            rows.extend(
-                new.into_iter()
-                    .map(|row| (row.supplier_order_id.clone(), row)),
-            );
+            rows.extend(new.into_iter().map(|row| (row.supplier_order_id.clone(), row)));
             // An order that is listed twice has pushed another one off the pages.
             if rows.len() != seen || seen > total {
                 return incomplete("the list does not add up".into());
@@ -105,11 +98,7 @@ impl Alibaba1688 {
     /// The order that the platform itself finds under our reference. That it finds none says
     /// nothing; that it cannot be asked fails the look-up, unless asking so is not supported.
     async fn order_under(&self, reference: &str) -> Result<Option<UpstreamOrder>, Fault> {
-        match self
-            .gateway
-            .call(ORDER, &order::reference_params(reference))
-            .await
-        {
+        match self.gateway.call(ORDER, &order::reference_params(reference)).await {
             Ok(answer) => order::order_by_reference(&answer.body),
             Err(Fault::Unknown { code, .. }) if code == PARAM_MISSING => Ok(None),
             Err(fault) => Err(fault),
@@ -121,10 +110,7 @@ impl Alibaba1688 {
 fn named(mut order: UpstreamOrder, reference: &str) -> Result<UpstreamOrder, Fault> {
     match order.reference.as_deref() {
         Some(its) if its != reference => {
-            let what = format!(
-                "order {} is {its}, not {reference}",
-                order.supplier_order_id
-            );
+            let what = format!("order {} is {its}, not {reference}", order.supplier_order_id);
             Err(unknown("look_up_contradiction", what))
         }
         _ => {

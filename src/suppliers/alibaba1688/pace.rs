@@ -16,13 +16,8 @@ pub struct Pace {
 impl Pace {
     /// At most `per_second` calls a second, evenly spaced; 0 = no limit.
     pub fn new(per_second: u32) -> Pace {
-        let gap = Duration::from_secs(1)
-            .checked_div(per_second)
-            .unwrap_or_default();
-        Pace {
-            gap,
-            next: Mutex::new(None),
-        }
+        let gap = Duration::from_secs(1).checked_div(per_second).unwrap_or_default();
+        Pace { gap, next: Mutex::new(None) }
     }
 
     /// Waits for the next turn; false, at once, when that is not before `deadline`.
@@ -68,11 +63,7 @@ mod tests {
         assert_eq!(book(0, 9000), Some(at(125)));
         assert_eq!(book(10, 9000), Some(at(250)));
         assert_eq!(book(10, 375), None, "its turn is at its deadline");
-        assert_eq!(
-            book(10, 9000),
-            Some(at(375)),
-            "the refused turn was not booked"
-        );
+        assert_eq!(book(10, 9000), Some(at(375)), "the refused turn was not booked");
         assert_eq!(book(5000, 9000), Some(at(5000)), "idle time gives no burst");
         assert_eq!(book(5000, 9000), Some(at(5125)));
     }
@@ -84,10 +75,7 @@ mod tests {
         let now = Instant::now();
         assert!(!pace.turn(now + Duration::from_secs(5)).await);
         let booked = pace.next.lock().await.expect("paused");
-        assert!(
-            booked <= Instant::now() + HOUR,
-            "the refused turn was not booked"
-        );
+        assert!(booked <= Instant::now() + HOUR, "the refused turn was not booked");
         assert!(!Pace::new(0).turn(now).await, "a deadline that has passed");
     }
 

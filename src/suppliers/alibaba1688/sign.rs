@@ -124,29 +124,15 @@ mod tests {
 
     #[test]
     fn a_push_signature_is_checked_without_regard_to_case() {
-        let v = vectors()
-            .into_iter()
-            .find(|v| v.kind == "push")
-            .expect("a push vector");
+        let v = vectors().into_iter().find(|v| v.kind == "push").expect("a push vector");
         let ok = |claimed: &str| push_signature_matches(&v.app_secret, pairs(&v.params), claimed);
         assert!(ok(&v.expected));
         assert!(ok(&v.expected.to_lowercase()));
         assert!(!ok(""));
-        assert!(
-            !ok("533F781387A9C9E8634D203D932094F6C694298F"),
-            "last digit differs"
-        );
+        assert!(!ok("533F781387A9C9E8634D203D932094F6C694298F"), "last digit differs");
         assert!(!ok(&v.expected[..39]), "cut short");
         assert!(!ok("ÿ"), "not ASCII");
-        assert!(!push_signature_matches(
-            "another secret",
-            pairs(&v.params),
-            &v.expected
-        ));
-        assert!(!push_signature_matches(
-            &v.app_secret,
-            [("message", "{}")],
-            &v.expected
-        ));
+        assert!(!push_signature_matches("another secret", pairs(&v.params), &v.expected));
+        assert!(!push_signature_matches(&v.app_secret, [("message", "{}")], &v.expected));
     }
 }

@@ -41,10 +41,8 @@ pub struct Session {
 
 impl Session {
     pub fn new(terms: &Terms, http: Client, gateway: &str) -> Session {
-        let tokens = Tokens {
-            access: terms.access_token.clone(),
-            refresh: terms.refresh_token.clone(),
-        };
+        let tokens =
+            Tokens { access: terms.access_token.clone(), refresh: terms.refresh_token.clone() };
         Session {
             http,
             address: format!("{gateway}/http/1/system.oauth2/getToken/{}", terms.app_key),
@@ -71,9 +69,7 @@ impl Session {
     pub async fn renewed(self: &Arc<Self>, stale: SecretString) -> Result<SecretString, Fault> {
         let session = Arc::clone(self);
         let refresh = tokio::spawn(async move { session.renew(&stale).await });
-        refresh
-            .await
-            .unwrap_or_else(|e| Err(unknown("token_refresh", e.to_string())))
+        refresh.await.unwrap_or_else(|e| Err(unknown("token_refresh", e.to_string())))
     }
 
     async fn renew(&self, stale: &SecretString) -> Result<SecretString, Fault> {
@@ -91,18 +87,12 @@ impl Session {
         }
         let renewed = match &current.refresh {
             Some(token) => self.ask(token).await,
-            None => Err(unknown(
-                "token_refresh",
-                "the access token expired; no refresh token",
-            )),
+            None => Err(unknown("token_refresh", "the access token expired; no refresh token")),
         };
         match renewed {
             Ok(new) => {
                 let refresh = new.refresh.or(current.refresh);
-                self.tokens.send_replace(Tokens {
-                    access: new.access.clone(),
-                    refresh,
-                });
+                self.tokens.send_replace(Tokens { access: new.access.clone(), refresh });
                 Ok(new.access)
             }
             Err(fault) => {
@@ -120,21 +110,12 @@ impl Session {
             ("refresh_token", refresh.expose_secret()),
         ];
         let failed = |e: Fault| unknown("token_refresh", e.to_string());
-        let sent = self
-            .http
-            .post(&self.address)
-            .form(&form)
-            .timeout(self.timeout)
-            .send()
-            .await;
+        let sent = self.http.post(&self.address).form(&form).timeout(self.timeout).send().await;
         let response = sent.map_err(|e| failed(gateway::not_answered(&e)))?;
         let status = response.status();
         let body = read_body(response).await.map_err(failed)?;
         if !status.is_success() {
-            return Err(unknown(
-                "token_refresh",
-                format!("HTTP {status}: {}", said(&body)),
-            ));
+            return Err(unknown("token_refresh", format!("HTTP {status}: {}", said(&body))));
         }
         new_tokens(&body).ok_or_else(|| unknown("token_refresh", said(&body)))
     }
@@ -154,31 +135,15 @@ fn new_tokens(body: &[u8]) -> Option<Tokens> {
     let answer: Answer = read(body).ok()?;
     let secret = |s: Scalar| s.text().map(SecretString::from);
     let access = answer.access_token.and_then(secret)?;
-    Some(Tokens {
-        access,
-        refresh: answer.refresh_token.and_then(secret),
-    })
+    Some(Tokens { access, refresh: answer.refresh_token.and_then(secret) })
 }
 
 /// The error fields of a refused refresh, and nothing else of it: the body may hold a token.
 fn said(body: &[u8]) -> String {
     let answer: Answer = read(body).unwrap_or_default();
-    let fields = [
-        answer.error,
-        answer.error_code,
-        answer.error_description,
-        answer.error_message,
-    ];
-    let said: Vec<String> = fields
-        .into_iter()
-        .flatten()
-        .filter_map(|s| s.text())
-        .collect();
-    if said.is_empty() {
-        "no new token in the answer".into()
-    } else {
-        said.join(", ")
-    }
+    let fields = [answer.error, answer.error_code, answer.error_description, answer.error_message];
+    let said: Vec<String> = fields.into_iter().flatten().filter_map(|s| s.text()).collect();
+    if said.is_empty() { "no new token in the answer".into() } else { said.join(", ") }
 }
 
 #[cfg(test)]
@@ -202,9 +167,6 @@ mod tests {
     fn what_went_wrong_is_said_without_tokens() {
         let refused = br#"{"error":"invalid_grant","error_description":"expired","x":"secret-1"}"#;
         assert_eq!(said(refused), "invalid_grant, expired");
-        assert_eq!(
-            said(br#"{"refresh_token":"secret-1"}"#),
-            "no new token in the answer"
-        );
+        assert_eq!(said(br#"{"refresh_token":"secret-1"}"#), "no new token in the answer");
     }
 }

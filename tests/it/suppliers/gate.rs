@@ -51,10 +51,7 @@ impl Gate {
                 .or_else(|| next(&call.api))
                 .unwrap_or_else(|| ResponseTemplate::new(501).set_body_string("not in the script"))
         };
-        Mock::given(method("POST"))
-            .respond_with(respond)
-            .mount(&server)
-            .await;
+        Mock::given(method("POST")).respond_with(respond).mount(&server).await;
         Gate { server, script }
     }
 
@@ -82,15 +79,8 @@ impl Gate {
 
     /// All calls so far; every one but a token refresh is rightly signed.
     pub async fn calls(&self) -> Vec<Call> {
-        let requests = self
-            .server
-            .received_requests()
-            .await
-            .expect("recorded requests");
-        for request in requests
-            .iter()
-            .filter(|r| !r.url.path().contains("getToken"))
-        {
+        let requests = self.server.received_requests().await.expect("recorded requests");
+        for request in requests.iter().filter(|r| !r.url.path().contains("getToken")) {
             assert_signed(request);
         }
         requests.iter().map(call).collect()
@@ -107,10 +97,7 @@ pub fn json(status: u16, body: impl Into<String>) -> ResponseTemplate {
 }
 
 pub fn fixture(name: &str) -> String {
-    let path = format!(
-        "{}/fixtures/suppliers/1688/{name}",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/fixtures/suppliers/1688/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
@@ -132,57 +119,33 @@ pub fn terms(gateway: &str) -> Terms {
 fn call(request: &Request) -> Call {
     let segments: Vec<&str> = request.url.path().split('/').collect();
     let api = segments.iter().rev().nth(1).expect("an API name");
-    let form = url::form_urlencoded::parse(&request.body)
-        .into_owned()
-        .collect();
-    Call {
-        api: (*api).to_owned(),
-        form,
-    }
+    let form = url::form_urlencoded::parse(&request.body).into_owned().collect();
+    Call { api: (*api).to_owned(), form }
 }
 
 fn assert_signed(request: &Request) {
-    let url_path = request
-        .url
-        .path()
-        .strip_prefix("/openapi/")
-        .expect("the gateway's prefix");
+    let url_path = request.url.path().strip_prefix("/openapi/").expect("the gateway's prefix");
     let form = call(request).form;
     let pairs = form.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let want = sign::request_signature(SECRET, url_path, pairs);
     assert_eq!(form.get(sign::SIGNATURE), Some(&want), "{url_path}");
-    assert_eq!(
-        form.get("_aop_timestamp").map(String::as_str),
-        Some("1728273600000")
-    );
+    assert_eq!(form.get("_aop_timestamp").map(String::as_str), Some("1728273600000"));
 }
 
 pub fn red() -> Item {
-    Item {
-        offer_id: "554456348334".into(),
-        spec_id: Some(RED.into()),
-    }
+    Item { offer_id: "554456348334".into(), spec_id: Some(RED.into()) }
 }
 
 pub fn plain() -> Item {
-    Item {
-        offer_id: "612345678901".into(),
-        spec_id: None,
-    }
+    Item { offer_id: "612345678901".into(), spec_id: None }
 }
 
 pub fn purchase() -> PurchaseRequest {
     PurchaseRequest {
         reference: "so-1001".into(),
         items: vec![
-            PurchaseItem {
-                item: red(),
-                quantity: 2,
-            },
-            PurchaseItem {
-                item: plain(),
-                quantity: 1,
-            },
+            PurchaseItem { item: red(), quantity: 2 },
+            PurchaseItem { item: plain(), quantity: 1 },
         ],
         deliver_to: Address {
             name: "张三".into(),

@@ -23,19 +23,12 @@ const MESSAGE_CHARS: usize = 300;
 
 /// A fault that is not a definite answer.
 pub fn unknown(code: impl Into<String>, message: impl AsRef<str>) -> Fault {
-    Fault::Unknown {
-        code: code.into(),
-        message: shortened(message.as_ref()),
-        retry_after: None,
-    }
+    Fault::Unknown { code: code.into(), message: shortened(message.as_ref()), retry_after: None }
 }
 
 /// A definite refusal that is not about stock.
 pub fn refused(code: impl Into<String>, message: impl AsRef<str>) -> Fault {
-    Fault::Refused {
-        code: code.into(),
-        message: shortened(message.as_ref()),
-    }
+    Fault::Refused { code: code.into(), message: shortened(message.as_ref()) }
 }
 
 /// The first few hundred characters, for a log or a page.
@@ -77,10 +70,7 @@ impl GatewayError {
         let code = shape.error_code?.text()?;
         let said = |s: Option<Scalar>| s.and_then(|s| s.text());
         let message = said(shape.error_message).or_else(|| said(shape.exception));
-        shape.result.is_none().then(|| GatewayError {
-            code,
-            message: message.unwrap_or_default(),
-        })
+        shape.result.is_none().then(|| GatewayError { code, message: message.unwrap_or_default() })
     }
 }
 
@@ -161,10 +151,7 @@ impl From<VerdictShape> for Verdict {
 /// uses the same validator, as far as is known). Nothing was made.
 pub fn purchase_refusal(code: &str, message: &str) -> Option<Fault> {
     match code {
-        "500_004" => Some(Fault::OutOfStock {
-            code: code.to_owned(),
-            message: shortened(message),
-        }),
+        "500_004" => Some(Fault::OutOfStock { code: code.to_owned(), message: shortened(message) }),
         "500_001" | "500_002" | "500_003" | "500_005" | "500_006" | "500_007" | "500_008"
         | "500_009" => Some(refused(code, message)),
         _ => None,
@@ -205,27 +192,14 @@ mod tests {
             assert_eq!(verdict(json), want, "{json}");
         }
         assert_eq!(verdict(r#"{"errMsg":"no"}"#), (None, None, "no".to_owned()));
-        assert_eq!(
-            verdict(r#"{"success":false,"code":400}"#).1.as_deref(),
-            Some("400")
-        );
-        assert_eq!(
-            verdict(r#"{"result":[{"success":false}]}"#),
-            (None, None, String::new())
-        );
+        assert_eq!(verdict(r#"{"success":false,"code":400}"#).1.as_deref(), Some("400"));
+        assert_eq!(verdict(r#"{"result":[{"success":false}]}"#), (None, None, String::new()));
         assert_eq!(verdict(r#"{"success":"perhaps"}"#).0, None);
     }
 
     #[test]
     fn a_body_that_is_no_object_is_unknown() {
-        for body in [
-            "",
-            "<html>502</html>",
-            "[1]",
-            "{\"success\":tru",
-            "{} x",
-            "null",
-        ] {
+        for body in ["", "<html>502</html>", "[1]", "{\"success\":tru", "{} x", "null"] {
             let got = Verdict::read(body.as_bytes());
             assert!(matches!(got, Err(Fault::Unknown { ref code, .. }) if code == "unreadable"));
         }
@@ -239,10 +213,7 @@ mod tests {
         assert_eq!(found.code, "gw.NoUsageLeftError");
         assert_eq!(found.message, "SLA bill has no usage left");
         let number = GatewayError::find(br#"{"error_code":401,"exception":"x"}"#);
-        assert_eq!(
-            number.map(|g| (g.code, g.message)),
-            Some(("401".into(), "x".into()))
-        );
+        assert_eq!(number.map(|g| (g.code, g.message)), Some(("401".into(), "x".into())));
         for none in [
             r#"{"success":true}"#,
             r#"{"error_code":""}"#,
@@ -260,24 +231,9 @@ mod tests {
         for n in [1, 2, 3, 5, 6, 7, 8, 9] {
             let code = format!("500_00{n}");
             let got = purchase_refusal(&code, "x");
-            assert_eq!(
-                got,
-                Some(Fault::Refused {
-                    code,
-                    message: "x".into()
-                })
-            );
+            assert_eq!(got, Some(Fault::Refused { code, message: "x".into() }));
         }
-        for code in [
-            "500",
-            "500_4",
-            "500_0040",
-            "500_010",
-            "gw.500_004",
-            "STOCK",
-            "",
-            " 500_004",
-        ] {
+        for code in ["500", "500_4", "500_0040", "500_010", "gw.500_004", "STOCK", "", " 500_004"] {
             assert_eq!(purchase_refusal(code, "库存不足"), None, "{code}");
         }
     }

@@ -59,18 +59,9 @@ mod tests {
             assert_eq!(got(&json), Err(refused(code, "x")));
         }
         for (json, code) in [
-            (
-                r#"{"success":false,"errorCode":"SYSTEM_ERROR"}"#,
-                "SYSTEM_ERROR",
-            ),
-            (
-                r#"{"success":false,"errorMessage":"ORDER_STATUS_ERROR"}"#,
-                "failed",
-            ),
-            (
-                r#"{"success":true,"errorCode":"ORDER_STATUS_ERROR"}"#,
-                "ORDER_STATUS_ERROR",
-            ),
+            (r#"{"success":false,"errorCode":"SYSTEM_ERROR"}"#, "SYSTEM_ERROR"),
+            (r#"{"success":false,"errorMessage":"ORDER_STATUS_ERROR"}"#, "failed"),
+            (r#"{"success":true,"errorCode":"ORDER_STATUS_ERROR"}"#, "ORDER_STATUS_ERROR"),
             ("{}", "failed"),
             ("", "unreadable"),
         ] {
@@ -85,9 +76,6 @@ mod tests {
             ("tradeID", "3657499272179232333"),
             ("cancelReason", "buyerCancel"),
         ];
-        assert_eq!(
-            params("3657499272179232333"),
-            want.map(|(k, v)| (k, v.to_owned()))
-        );
+        assert_eq!(params("3657499272179232333"), want.map(|(k, v)| (k, v.to_owned())));
     }
 }

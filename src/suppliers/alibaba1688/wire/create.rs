@@ -88,17 +88,11 @@ fn refusal(verdict: &Verdict, failed: &[FailedOffer]) -> Fault {
     let of_lines: Option<Vec<Fault>> = failed
         .iter()
         .map(|f| {
-            purchase_refusal(
-                &text(&f.error_code)?,
-                &text(&f.error_message).unwrap_or_default(),
-            )
+            purchase_refusal(&text(&f.error_code)?, &text(&f.error_message).unwrap_or_default())
         })
         .collect();
     let mut of_lines = of_lines.unwrap_or_default();
-    let stock = of_lines
-        .iter()
-        .position(|f| matches!(f, Fault::OutOfStock { .. }))
-        .unwrap_or(0);
+    let stock = of_lines.iter().position(|f| matches!(f, Fault::OutOfStock { .. })).unwrap_or(0);
     if stock < of_lines.len() {
         of_lines.swap_remove(stock)
     } else {
@@ -121,10 +115,7 @@ fn left_out(failed: &FailedOffer, asked: &[PurchaseItem]) -> Result<LeftOut, Fau
     let code = text(&failed.error_code).unwrap_or_else(|| "left_out".into());
     let message = text(&failed.error_message).unwrap_or_default();
     let fault = purchase_refusal(&code, &message).unwrap_or_else(|| unknown(code, message));
-    Ok(LeftOut {
-        item: item.clone(),
-        fault,
-    })
+    Ok(LeftOut { item: item.clone(), fault })
 }
 
 #[cfg(test)]
@@ -145,20 +136,13 @@ mod tests {
             total: Some(4400),
             left_out: vec![],
         };
-        assert_eq!(
-            created(&fixture("create.json"), &purchase()),
-            Ok(want.clone())
-        );
+        assert_eq!(created(&fixture("create.json"), &purchase()), Ok(want.clone()));
         for json in [
             r#"{"success":false,"code":"500_004","result":{"orderId":3657499272179232333,"totalSuccessAmount":4400}}"#,
             r#"{"success":false,"orderId":"3657499272179232333","totalSuccessAmount":"4400","postFee":800}"#,
             r#"{"result":{"orderId":"","failedOfferList":[]},"orderId":3657499272179232333,"totalSuccessAmount":4400}"#,
         ] {
-            assert_eq!(
-                created(json.as_bytes(), &purchase()),
-                Ok(want.clone()),
-                "{json}"
-            );
+            assert_eq!(created(json.as_bytes(), &purchase()), Ok(want.clone()), "{json}");
         }
     }
 
@@ -166,9 +150,7 @@ mod tests {
     fn lines_left_out_of_a_made_order_are_named() {
         let made = created(&fixture("create-partial.json"), &purchase()).expect("made");
         assert_eq!(made.supplier_order_id, "3657499272179232333");
-        let [out] = made.left_out.as_slice() else {
-            panic!("{:?}", made.left_out)
-        };
+        let [out] = made.left_out.as_slice() else { panic!("{:?}", made.left_out) };
         assert_eq!(out.item, purchase().items[0].item);
         assert_eq!(code_of(&out.fault), ("out_of_stock", "500_004".into()));
         let with = |failed: &str| {
@@ -181,14 +163,8 @@ mod tests {
         let odd = odd.expect("made").left_out.remove(0);
         assert_eq!(odd.item, purchase().items[1].item);
         assert_eq!(code_of(&odd.fault), ("unknown", "500".into()));
-        for bad in [
-            r#"{"offerId":"7","errorCode":"500_004"}"#,
-            r#"{"errorCode":"500_004"}"#,
-        ] {
-            assert_eq!(
-                with(bad).map_err(|f| code_of(&f)),
-                Err(("unknown", "unreadable".into()))
-            );
+        for bad in [r#"{"offerId":"7","errorCode":"500_004"}"#, r#"{"errorCode":"500_004"}"#] {
+            assert_eq!(with(bad).map_err(|f| code_of(&f)), Err(("unknown", "unreadable".into())));
         }
     }
 
@@ -229,32 +205,14 @@ mod tests {
     #[test]
     fn a_create_that_is_not_understood_is_unknown() {
         for (json, code) in [
-            (
-                r#"{"success":false,"message":"inventory service 0 nodes available"}"#,
-                "no_order_id",
-            ),
+            (r#"{"success":false,"message":"inventory service 0 nodes available"}"#, "no_order_id"),
             (r#"{"success":false,"code":"400","message":"busy"}"#, "400"),
-            (
-                r#"{"success":false,"code":"LIMIT_STOCK","message":"库存不足"}"#,
-                "LIMIT_STOCK",
-            ),
-            (
-                r#"{"success":true,"code":"500_004","result":{}}"#,
-                "500_004",
-            ),
+            (r#"{"success":false,"code":"LIMIT_STOCK","message":"库存不足"}"#, "LIMIT_STOCK"),
+            (r#"{"success":true,"code":"500_004","result":{}}"#, "500_004"),
             (r#"{"success":true,"result":{"orderId":0}}"#, "no_order_id"),
-            (
-                r#"{"result":{"orderId":3.657499272179232E18}}"#,
-                "unreadable",
-            ),
-            (
-                r#"{"success":false,"code":"500_004","result":{"orderId":"A-1"}}"#,
-                "unreadable",
-            ),
-            (
-                r#"{"success":true,"result":{"orderId":"36574992"#,
-                "unreadable",
-            ),
+            (r#"{"result":{"orderId":3.657499272179232E18}}"#, "unreadable"),
+            (r#"{"success":false,"code":"500_004","result":{"orderId":"A-1"}}"#, "unreadable"),
+            (r#"{"success":true,"result":{"orderId":"36574992"#, "unreadable"),
             ("{}", "no_order_id"),
             ("<html>", "unreadable"),
         ] {
@@ -264,11 +222,8 @@ mod tests {
 
     #[test]
     fn a_torn_answer_is_never_definite() {
-        let whole = [
-            fixture("create.json"),
-            fixture("create-partial.json"),
-            fixture("preview-short.json"),
-        ];
+        let whole =
+            [fixture("create.json"), fixture("create-partial.json"), fixture("preview-short.json")];
         for body in &whole {
             let end = body.trim_ascii_end().len();
             for cut in 0..end {

@@ -51,34 +51,21 @@ pub struct Page {
 /// [`Fault::Unknown`] when it states an error, does not state its total, or a row cannot be read.
 pub fn page(body: &[u8]) -> Result<Page, Fault> {
     let verdict = Verdict::read(body)?;
-    let error = verdict
-        .code
-        .as_deref()
-        .filter(|code| !matches!(*code, "0" | "200"));
+    let error = verdict.code.as_deref().filter(|code| !matches!(*code, "0" | "200"));
     if verdict.success == Some(false) || error.is_some() {
         return Err(verdict.unknown("failed"));
     }
     let answer: ListAnswer = read(body)?;
     let total = answer.total_record.as_ref().and_then(Scalar::whole);
     let total = total.and_then(|n| usize::try_from(n).ok());
-    let total = total.ok_or_else(|| {
-        unknown(
-            "unreadable",
-            format!("totalRecord {:?}", answer.total_record),
-        )
-    })?;
+    let total = total
+        .ok_or_else(|| unknown("unreadable", format!("totalRecord {:?}", answer.total_record)))?;
     let rows = answer.result.unwrap_or_default();
-    Ok(Page {
-        rows: rows.iter().map(row).collect::<Result<_, Fault>>()?,
-        total,
-    })
+    Ok(Page { rows: rows.iter().map(row).collect::<Result<_, Fault>>()?, total })
 }
 
 fn row(trade: &Trade) -> Result<Row, Fault> {
-    let base = trade
-        .base_info
-        .as_ref()
-        .ok_or_else(|| unknown("unreadable", "no baseInfo"))?;
+    let base = trade.base_info.as_ref().ok_or_else(|| unknown("unreadable", "no baseInfo"))?;
     Ok(Row {
         supplier_order_id: id(base)?,
         reference: reference(trade),
@@ -117,11 +104,7 @@ mod tests {
         };
         let want = vec![
             row(ID, Some("so-1001"), Some("2018-06-14T10:19:42+08:00")),
-            row(
-                "3657499272179232334",
-                Some("so-0999"),
-                Some("2018-05-31T16:00:00Z"),
-            ),
+            row("3657499272179232334", Some("so-0999"), Some("2018-05-31T16:00:00Z")),
             row("58218860983545944", None, None),
         ];
         assert_eq!(orders.rows, want);
@@ -129,25 +112,16 @@ mod tests {
 
     #[test]
     fn a_list_that_is_not_whole_is_unknown() {
-        let none = Page {
-            rows: vec![],
-            total: 0,
-        };
+        let none = Page { rows: vec![], total: 0 };
         assert_eq!(page(br#"{"totalRecord":0}"#), Ok(none.clone()));
-        assert_eq!(
-            page(br#"{"result":[],"totalRecord":"0","errorCode":"0"}"#),
-            Ok(none)
-        );
+        assert_eq!(page(br#"{"result":[],"totalRecord":"0","errorCode":"0"}"#), Ok(none));
         for (json, code) in [
             (r#"{"result":[]}"#, "unreadable"),
             (r#"{"result":[],"totalRecord":-1}"#, "unreadable"),
             (r#"{"result":[],"totalRecord":0,"errorCode":"500"}"#, "500"),
             (r#"{"result":[],"totalRecord":0,"success":false}"#, "failed"),
             (r#"{"result":[{}],"totalRecord":1}"#, "unreadable"),
-            (
-                r#"{"result":[{"baseInfo":{"id":1e18}}],"totalRecord":1}"#,
-                "unreadable",
-            ),
+            (r#"{"result":[{"baseInfo":{"id":1e18}}],"totalRecord":1}"#, "unreadable"),
         ] {
             assert_eq!(unknown_code(page(json.as_bytes())), code, "{json}");
         }
@@ -155,15 +129,8 @@ mod tests {
 
     #[test]
     fn the_false_flag_is_sent_and_kinds_of_orders_are_not_named() {
-        let want = [
-            ("outOrderId", "so-1001"),
-            ("isHis", "false"),
-            ("page", "2"),
-            ("pageSize", "50"),
-        ];
-        assert_eq!(
-            params("so-1001", 2, 50),
-            want.map(|(k, v)| (k, v.to_owned()))
-        );
+        let want =
+            [("outOrderId", "so-1001"), ("isHis", "false"), ("page", "2"), ("pageSize", "50")];
+        assert_eq!(params("so-1001", 2, 50), want.map(|(k, v)| (k, v.to_owned())));
     }
 }

@@ -33,16 +33,11 @@ impl Api {
 }
 
 const fn trade(name: &'static str) -> Api {
-    Api {
-        namespace: "com.alibaba.trade",
-        name,
-    }
+    Api { namespace: "com.alibaba.trade", name }
 }
 
-pub const OFFER: Api = Api {
-    namespace: "com.alibaba.fenxiao",
-    name: "alibaba.fenxiao.productInfo.get",
-};
+pub const OFFER: Api =
+    Api { namespace: "com.alibaba.fenxiao", name: "alibaba.fenxiao.productInfo.get" };
 pub const PREVIEW: Api = trade("alibaba.createOrder.preview");
 pub const CREATE: Api = trade("alibaba.trade.fastCreateOrder");
 pub const ORDER: Api = trade("alibaba.trade.get.buyerView");
@@ -52,9 +47,6 @@ pub const CANCEL: Api = trade("alibaba.trade.cancel");
 /// A fixture of `fixtures/suppliers/1688/`, for the tests of this module.
 #[cfg(test)]
 pub(crate) fn fixture(name: &str) -> Vec<u8> {
-    let path = format!(
-        "{}/fixtures/suppliers/1688/{name}",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/fixtures/suppliers/1688/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }

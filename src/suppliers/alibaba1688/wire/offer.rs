@@ -81,14 +81,11 @@ pub fn answer(body: &[u8], offer_id: &str) -> Result<Offer, Fault> {
         return Err(verdict.unknown("failed"));
     }
     let answer: Answer = read(body)?;
-    let offer = answer
-        .product_info
-        .ok_or_else(|| verdict.unknown("no_product"))?;
+    let offer = answer.product_info.ok_or_else(|| verdict.unknown("no_product"))?;
     match offer.product_id.as_ref().map(|id| (id.id(), id)) {
-        Some((Some(id), _)) if id != offer_id => Err(unknown(
-            "other_offer",
-            format!("asked {} for {offer_id}, got {id}", OFFER.name),
-        )),
+        Some((Some(id), _)) if id != offer_id => {
+            Err(unknown("other_offer", format!("asked {} for {offer_id}, got {id}", OFFER.name)))
+        }
         Some((None, id)) => Err(unknown("unreadable", format!("productID {id:?}"))),
         _ => Ok(offer),
     }
@@ -123,19 +120,13 @@ impl Offer {
         let lists = [&self.product_sku_infos, &self.sku_infos];
         let mut stated = lists.into_iter().flatten().map(Vec::as_slice);
         let first = stated.next()?;
-        Some(if first.is_empty() {
-            stated.next().unwrap_or(first)
-        } else {
-            first
-        })
+        Some(if first.is_empty() { stated.next().unwrap_or(first) } else { first })
     }
 }
 
 fn variant_figure(spec_id: &str, variants: &[Variant]) -> Figure {
     let spec = |v: &Variant| v.spec_id.as_ref().and_then(Scalar::text);
-    let mut named = variants
-        .iter()
-        .filter(|v| spec(v).as_deref() == Some(spec_id));
+    let mut named = variants.iter().filter(|v| spec(v).as_deref() == Some(spec_id));
     match (named.next(), named.next()) {
         (Some(variant), None) => units(variant.amount_on_sale.as_ref()),
         (Some(_), Some(_)) => Figure::Unknown("the variant is listed twice".into()),
@@ -182,14 +173,8 @@ mod tests {
         let offer = answer(&fixture("offer.json"), "554456348334").expect("an offer");
         assert_eq!(offer.figure(Some(RED)), Figure::Listed(17));
         assert_eq!(offer.figure(Some(BLUE)), Figure::Listed(0));
-        assert_eq!(
-            offer.figure(Some("ffffffffffffffffffffffffffffffff")),
-            Figure::Missing
-        );
-        assert!(
-            matches!(offer.figure(None), Figure::Unknown(_)),
-            "17 + 0 + 2983 is not ours"
-        );
+        assert_eq!(offer.figure(Some("ffffffffffffffffffffffffffffffff")), Figure::Missing);
+        assert!(matches!(offer.figure(None), Figure::Unknown(_)), "17 + 0 + 2983 is not ours");
     }
 
     #[test]
@@ -202,11 +187,7 @@ mod tests {
     fn an_offer_without_variants_is_read_from_its_sale_info() {
         let plain = answer(&fixture("offer-plain.json"), "612345678901").expect("an offer");
         assert_eq!(plain.figure(None), Figure::Listed(12_345_678));
-        assert_eq!(
-            plain.figure(Some(RED)),
-            Figure::Missing,
-            "listed as having no variants"
-        );
+        assert_eq!(plain.figure(Some(RED)), Figure::Missing, "listed as having no variants");
         let half =
             offer(r#"{"productInfo":{"status":"published","saleInfo":{"amountOnSale":3.5}}}"#);
         assert!(matches!(half.figure(None), Figure::Unknown(_)));
@@ -222,10 +203,7 @@ mod tests {
     fn a_figure_that_makes_no_sense_is_unknown() {
         assert_eq!(with_amount(r#","amountOnSale":5"#), Figure::Listed(5));
         assert_eq!(with_amount(r#","amountOnSale":"5""#), Figure::Listed(5));
-        assert_eq!(
-            with_amount(r#","amountOnSale":1000000000000"#),
-            Figure::Listed(ABSURD)
-        );
+        assert_eq!(with_amount(r#","amountOnSale":1000000000000"#), Figure::Listed(ABSURD));
         for bad in [
             "",
             r#","amountOnSale":null"#,
@@ -267,40 +245,22 @@ mod tests {
             offer(&format!(r#"{{"productInfo":{{"skuInfos":{skus}}}}}"#)).figure(Some(RED))
         };
         assert_eq!(listed("[]"), Figure::Missing);
-        assert_eq!(
-            listed(r#"[{"specId":"x","amountOnSale":1}]"#),
-            Figure::Missing
-        );
+        assert_eq!(listed(r#"[{"specId":"x","amountOnSale":1}]"#), Figure::Missing);
         let unnamed = listed(r#"[{"amountOnSale":1}]"#);
         assert!(matches!(unnamed, Figure::Unknown(_)));
         let row = format!(r#"{{"specId":"{RED}","amountOnSale":1}}"#);
-        assert!(matches!(
-            listed(&format!("[{row},{row}]")),
-            Figure::Unknown(_)
-        ));
+        assert!(matches!(listed(&format!("[{row},{row}]")), Figure::Unknown(_)));
     }
 
     #[test]
     fn a_failure_or_another_offer_is_no_answer() {
         for (json, want) in [
-            (
-                r#"{"success":false,"errorCode":"500","errorMsg":"busy"}"#,
-                "500",
-            ),
+            (r#"{"success":false,"errorCode":"500","errorMsg":"busy"}"#, "500"),
             (r#"{"success":"false"}"#, "failed"),
-            (
-                r#"{"errMsg":"inventory service 0 nodes available"}"#,
-                "no_product",
-            ),
+            (r#"{"errMsg":"inventory service 0 nodes available"}"#, "no_product"),
             (r#"{"success":true}"#, "no_product"),
-            (
-                r#"{"success":true,"productInfo":{"productID":1}}"#,
-                "other_offer",
-            ),
-            (
-                r#"{"success":true,"productInfo":{"productID":5.5e11}}"#,
-                "unreadable",
-            ),
+            (r#"{"success":true,"productInfo":{"productID":1}}"#, "other_offer"),
+            (r#"{"success":true,"productInfo":{"productID":5.5e11}}"#, "unreadable"),
             (r#"{"success":true,"productInfo":"#, "unreadable"),
         ] {
             match answer(json.as_bytes(), "554456348334") {

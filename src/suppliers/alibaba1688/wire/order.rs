@@ -30,10 +30,7 @@ pub fn reference_params(reference: &str) -> Params {
 }
 
 fn view() -> Params {
-    vec![
-        ("webSite", "1688".to_owned()),
-        ("includeFields", "NativeLogistics".to_owned()),
-    ]
+    vec![("webSite", "1688".to_owned()), ("includeFields", "NativeLogistics".to_owned())]
 }
 
 #[derive(Deserialize)]
@@ -106,11 +103,8 @@ impl<'de> Deserialize<'de> for Attributes {
             value: Option<Scalar>,
         }
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let pairs = serde_json::from_str::<Vec<Pair>>(raw.get()).map(|list| {
-            list.into_iter()
-                .filter_map(|p| Some((p.key, p.value?)))
-                .collect()
-        });
+        let pairs = serde_json::from_str::<Vec<Pair>>(raw.get())
+            .map(|list| list.into_iter().filter_map(|p| Some((p.key, p.value?))).collect());
         pairs
             .or_else(|_| serde_json::from_str(raw.get()))
             .map(Attributes)
@@ -137,16 +131,11 @@ pub fn order(body: &[u8], asked: &str) -> Result<UpstreamOrder, Fault> {
     if verdict.success == Some(false) {
         return Err(verdict.unknown("failed"));
     }
-    let trade = read::<ViewAnswer>(body)?
-        .result
-        .ok_or_else(|| verdict.unknown("no_order"))?;
+    let trade = read::<ViewAnswer>(body)?.result.ok_or_else(|| verdict.unknown("no_order"))?;
     let order = upstream(&trade)?;
     if order.supplier_order_id != asked {
         let got = &order.supplier_order_id;
-        return Err(unknown(
-            "other_order",
-            format!("asked for {asked}, got {got}"),
-        ));
+        return Err(unknown("other_order", format!("asked for {asked}, got {got}")));
     }
     Ok(order)
 }
@@ -160,24 +149,13 @@ pub fn order_by_reference(body: &[u8]) -> Result<Option<UpstreamOrder>, Fault> {
     if Verdict::read(body)?.success == Some(false) {
         return Ok(None);
     }
-    read::<ViewAnswer>(body)?
-        .result
-        .as_ref()
-        .map(upstream)
-        .transpose()
+    read::<ViewAnswer>(body)?.result.as_ref().map(upstream).transpose()
 }
 
 fn upstream(trade: &Trade) -> Result<UpstreamOrder, Fault> {
-    let base = trade
-        .base_info
-        .as_ref()
-        .ok_or_else(|| unknown("unreadable", "no baseInfo"))?;
+    let base = trade.base_info.as_ref().ok_or_else(|| unknown("unreadable", "no baseInfo"))?;
     let items = trade.product_items.iter().flatten().map(purchase_item);
-    let shipments = trade
-        .native_logistics
-        .iter()
-        .flat_map(|l| &l.logistics_items)
-        .flatten();
+    let shipments = trade.native_logistics.iter().flat_map(|l| &l.logistics_items).flatten();
     Ok(UpstreamOrder {
         supplier_order_id: id(base)?,
         reference: reference(trade),
@@ -190,18 +168,9 @@ fn upstream(trade: &Trade) -> Result<UpstreamOrder, Fault> {
 }
 
 pub(super) fn id(base: &Base) -> Result<String, Fault> {
-    let exact = base
-        .id_of_str
-        .as_ref()
-        .filter(|id| !id.is_blank())
-        .or(base.id.as_ref());
+    let exact = base.id_of_str.as_ref().filter(|id| !id.is_blank()).or(base.id.as_ref());
     let exact = exact.and_then(Scalar::id);
-    exact.ok_or_else(|| {
-        unknown(
-            "unreadable",
-            format!("id {:?} {:?}", base.id_of_str, base.id),
-        )
-    })
+    exact.ok_or_else(|| unknown("unreadable", format!("id {:?} {:?}", base.id_of_str, base.id)))
 }
 
 /// `baseInfo.outOrderId`, or the attribute of that name where the answer has it.
@@ -214,12 +183,7 @@ pub(super) fn reference(trade: &Trade) -> Option<String> {
         base.map_or(&None, |b| &b.ext_attributes),
         base.map_or(&None, |b| &b.ex_attributes),
     ];
-    own.or_else(|| {
-        attributes
-            .into_iter()
-            .flatten()
-            .find_map(|a| a.0.get("outOrderId")?.text())
-    })
+    own.or_else(|| attributes.into_iter().flatten().find_map(|a| a.0.get("outOrderId")?.text()))
 }
 
 /// `cancel` and `terminated` are told apart by who closed the order and whether it was ever paid.
@@ -247,23 +211,12 @@ fn state(base: &Base) -> Result<UpstreamState, Fault> {
 
 fn purchase_item(line: &Line) -> Result<PurchaseItem, Fault> {
     let offer_id = line.product_id.as_ref().and_then(Scalar::id);
-    let quantity = line
-        .quantity
-        .as_ref()
-        .and_then(Scalar::whole)
-        .filter(|n| *n >= 0);
+    let quantity = line.quantity.as_ref().and_then(Scalar::whole).filter(|n| *n >= 0);
     match (offer_id, quantity) {
-        (Some(offer_id), Some(quantity)) => Ok(PurchaseItem {
-            item: Item {
-                offer_id,
-                spec_id: text(&line.spec_id),
-            },
-            quantity,
-        }),
-        _ => Err(unknown(
-            "unreadable",
-            format!("line {:?} {:?}", line.product_id, line.quantity),
-        )),
+        (Some(offer_id), Some(quantity)) => {
+            Ok(PurchaseItem { item: Item { offer_id, spec_id: text(&line.spec_id) }, quantity })
+        }
+        _ => Err(unknown("unreadable", format!("line {:?} {:?}", line.product_id, line.quantity))),
     }
 }
 
@@ -271,9 +224,7 @@ fn parcel(shipment: &Shipment) -> Option<Parcel> {
     let carrier = text(&shipment.logistics_company_name);
     Some(Parcel {
         tracking_number: text(&shipment.logistics_bill_no)?,
-        carrier: carrier
-            .or_else(|| text(&shipment.logistics_company_no))
-            .unwrap_or_default(),
+        carrier: carrier.or_else(|| text(&shipment.logistics_company_no)).unwrap_or_default(),
     })
 }
 
@@ -368,11 +319,7 @@ mod tests {
                     UpstreamState::ClosedUnpaid,
                     UpstreamState::ClosedBySeller,
                 ),
-                (
-                    "null",
-                    UpstreamState::ClosedUnpaid,
-                    UpstreamState::ClosedBySeller,
-                ),
+                ("null", UpstreamState::ClosedUnpaid, UpstreamState::ClosedBySeller),
             ] {
                 assert_eq!(closed(status, closer, "null"), unpaid, "{status} {closer}");
                 assert_eq!(closed(status, closer, "\"\""), unpaid, "{status} {closer}");
@@ -384,21 +331,12 @@ mod tests {
     #[test]
     fn an_order_that_cannot_be_read_whole_is_unknown() {
         for (json, code) in [
-            (
-                r#"{"success":false,"errorCode":"404","errorMessage":"x"}"#,
-                "404",
-            ),
+            (r#"{"success":false,"errorCode":"404","errorMessage":"x"}"#, "404"),
             (r#"{"success":"false"}"#, "failed"),
             (r#"{"success":true}"#, "no_order"),
             (r#"{"success":true,"result":{}}"#, "unreadable"),
-            (
-                r#"{"result":{"baseInfo":{"id":3657499272179232333}}}"#,
-                "unreadable",
-            ),
-            (
-                r#"{"result":{"baseInfo":{"id":3.65e18,"status":"success"}}}"#,
-                "unreadable",
-            ),
+            (r#"{"result":{"baseInfo":{"id":3657499272179232333}}}"#, "unreadable"),
+            (r#"{"result":{"baseInfo":{"id":3.65e18,"status":"success"}}}"#, "unreadable"),
             (
                 r#"{"result":{"baseInfo":{"id":3657499272179232333,"status":"success"},
                     "productItems":[{"productID":1,"quantity":1.5}]}}"#,
@@ -423,9 +361,6 @@ mod tests {
         ] {
             assert_eq!(order_by_reference(json.as_bytes()), Ok(None), "{json}");
         }
-        assert_eq!(
-            unknown_code(order_by_reference(b"{\"result\":{}}")),
-            "unreadable"
-        );
+        assert_eq!(unknown_code(order_by_reference(b"{\"result\":{}}")), "unreadable");
     }
 }

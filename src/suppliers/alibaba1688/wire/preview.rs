@@ -42,10 +42,7 @@ struct PreviewCargo {
 /// failure, and a total that cannot be read, is [`Fault::Unknown`].
 pub fn preview(body: &[u8]) -> Result<Preview, Fault> {
     let verdict = Verdict::read(body)?;
-    let top = verdict
-        .code
-        .as_deref()
-        .and_then(|code| purchase_refusal(code, &verdict.message));
+    let top = verdict.code.as_deref().and_then(|code| purchase_refusal(code, &verdict.message));
     if let Some(fault) = top {
         return Err(fault);
     }
@@ -63,28 +60,17 @@ pub fn preview(body: &[u8]) -> Result<Preview, Fault> {
             let code = text(&order.result_code).unwrap_or_else(|| "preview_failed".into());
             return Err(unknown(code, text(&order.message).unwrap_or_default()));
         }
-        let fen = order
-            .sum_payment
-            .as_ref()
-            .and_then(Scalar::whole)
-            .filter(|fen| *fen >= 0);
+        let fen = order.sum_payment.as_ref().and_then(Scalar::whole).filter(|fen| *fen >= 0);
         let sum = fen.and_then(|fen| total.checked_add(fen));
         total = sum
             .ok_or_else(|| unknown("unreadable", format!("sumPayment {:?}", order.sum_payment)))?;
     }
-    Ok(Preview {
-        total,
-        orders: u32::try_from(orders.len()).unwrap_or(u32::MAX),
-    })
+    Ok(Preview { total, orders: u32::try_from(orders.len()).unwrap_or(u32::MAX) })
 }
 
 fn refusal_in(order: &PreviewOrder) -> Option<Fault> {
     let own = (&order.result_code, &order.message);
-    let cargo = order
-        .cargo_list
-        .iter()
-        .flatten()
-        .map(|c| (&c.result_code, &c.message));
+    let cargo = order.cargo_list.iter().flatten().map(|c| (&c.result_code, &c.message));
     std::iter::once(own)
         .chain(cargo)
         .find_map(|(code, said)| purchase_refusal(&text(code)?, &text(said).unwrap_or_default()))
@@ -103,31 +89,16 @@ mod tests {
     #[test]
     fn a_preview_adds_up_its_orders() {
         let one = preview(&fixture("preview.json"));
-        assert_eq!(
-            one,
-            Ok(Preview {
-                total: 4400,
-                orders: 1
-            })
-        );
+        assert_eq!(one, Ok(Preview { total: 4400, orders: 1 }));
         let two = r#"{"success":"true","orderPreviewResuslt":[{"status":true,"sumPayment":4400},
             {"status":true,"sumPayment":"1250"}]}"#;
-        assert_eq!(
-            preview(two.as_bytes()),
-            Ok(Preview {
-                total: 5650,
-                orders: 2
-            })
-        );
+        assert_eq!(preview(two.as_bytes()), Ok(Preview { total: 5650, orders: 2 }));
     }
 
     #[test]
     fn a_preview_is_refused_by_a_code_wherever_it_stands() {
         let stock = ("out_of_stock", "500_004".to_owned());
-        assert_eq!(
-            code_of(&preview(&fixture("preview-short.json")).expect_err("short")),
-            stock
-        );
+        assert_eq!(code_of(&preview(&fixture("preview-short.json")).expect_err("short")), stock);
         for json in [
             r#"{"success":false,"orderPreviewResuslt":[{"status":false,"resultCode":"500_004"}]}"#,
             r#"{"success":true,"orderPreviewResuslt":[{"status":true,"sumPayment":1,"cargoList":
@@ -142,44 +113,23 @@ mod tests {
     #[test]
     fn a_preview_that_is_not_understood_is_unknown() {
         for (json, code) in [
-            (
-                r#"{"success":false,"errorCode":"500","errorMsg":"库存不足"}"#,
-                "500",
-            ),
-            (
-                r#"{"success":false,"errorMsg":"inventory service 0 nodes available"}"#,
-                "no_preview",
-            ),
+            (r#"{"success":false,"errorCode":"500","errorMsg":"库存不足"}"#, "500"),
+            (r#"{"success":false,"errorMsg":"inventory service 0 nodes available"}"#, "no_preview"),
             (r#"{"success":true,"orderPreviewResuslt":[]}"#, "no_preview"),
             (r#"{"success":true}"#, "no_preview"),
-            (
-                r#"{"orderPreviewResuslt":[{"sumPayment":1}]}"#,
-                "no_preview",
-            ),
+            (r#"{"orderPreviewResuslt":[{"sumPayment":1}]}"#, "no_preview"),
             (
                 r#"{"success":true,"orderPreviewResuslt":[{"status":false,"sumPayment":1}]}"#,
                 "preview_failed",
             ),
-            (
-                r#"{"success":true,"orderPreviewResuslt":[{"status":true}]}"#,
-                "unreadable",
-            ),
-            (
-                r#"{"success":true,"orderPreviewResuslt":[{"sumPayment":44.5}]}"#,
-                "unreadable",
-            ),
-            (
-                r#"{"success":true,"orderPreviewResuslt":[{"sumPayment":-1}]}"#,
-                "unreadable",
-            ),
+            (r#"{"success":true,"orderPreviewResuslt":[{"status":true}]}"#, "unreadable"),
+            (r#"{"success":true,"orderPreviewResuslt":[{"sumPayment":44.5}]}"#, "unreadable"),
+            (r#"{"success":true,"orderPreviewResuslt":[{"sumPayment":-1}]}"#, "unreadable"),
             (
                 r#"{"success":true,"orderPreviewResuslt":[{"sumPayment":9223372036854775807},{"sumPayment":1}]}"#,
                 "unreadable",
             ),
-            (
-                r#"{"success":true,"orderPreviewResuslt":[{"sumPay"#,
-                "unreadable",
-            ),
+            (r#"{"success":true,"orderPreviewResuslt":[{"sumPay"#, "unreadable"),
         ] {
             assert_eq!(preview_fault(json), ("unknown", code.to_owned()), "{json}");
         }

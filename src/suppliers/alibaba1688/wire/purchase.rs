@@ -79,21 +79,14 @@ fn cargo_params(items: &[PurchaseItem]) -> Result<String, Fault> {
     let mut cargo = Vec::with_capacity(items.len());
     for PurchaseItem { item, quantity } in items {
         if !seen.insert(item) {
-            return Err(refused(
-                "duplicate_item",
-                format!("{item:?} is on two lines"),
-            ));
+            return Err(refused("duplicate_item", format!("{item:?} is on two lines")));
         }
         if *quantity <= 0 {
             return Err(refused("bad_quantity", format!("{quantity} of {item:?}")));
         }
         let offer_id = item.offer_id.parse::<u64>();
         let offer_id = offer_id.map_err(|e| refused("bad_offer_id", format!("{item:?}: {e}")))?;
-        cargo.push(Cargo {
-            offer_id,
-            spec_id: item.spec_id.as_deref(),
-            quantity: *quantity,
-        });
+        cargo.push(Cargo { offer_id, spec_id: item.spec_id.as_deref(), quantity: *quantity });
     }
     serde_json::to_string(&cargo).map_err(|e| refused("bad_cargo", e.to_string()))
 }
@@ -106,20 +99,14 @@ pub(crate) mod example {
     pub const RED: &str = "b266e0726506185beaf205cbae88530d";
 
     pub fn line(offer: &str, spec: Option<&str>, quantity: i64) -> PurchaseItem {
-        let item = Item {
-            offer_id: offer.into(),
-            spec_id: spec.map(Into::into),
-        };
+        let item = Item { offer_id: offer.into(), spec_id: spec.map(Into::into) };
         PurchaseItem { item, quantity }
     }
 
     pub fn purchase() -> PurchaseRequest {
         PurchaseRequest {
             reference: "so-1001".into(),
-            items: vec![
-                line("554456348334", Some(RED), 2),
-                line("612345678901", None, 1),
-            ],
+            items: vec![line("554456348334", Some(RED), 2), line("612345678901", None, 1)],
             deliver_to: Address {
                 name: "张三".into(),
                 phone: "15251667788".into(),
@@ -140,10 +127,7 @@ mod tests {
     use super::*;
 
     fn field(params: &Params, key: &str) -> Option<String> {
-        params
-            .iter()
-            .find(|(k, _)| *k == key)
-            .map(|(_, v)| v.clone())
+        params.iter().find(|(k, _)| *k == key).map(|(_, v)| v.clone())
     }
 
     #[test]
@@ -173,24 +157,15 @@ mod tests {
     #[test]
     fn a_purchase_that_cannot_be_asked_is_refused_here() {
         let with = |items: Vec<PurchaseItem>| {
-            let asked = PurchaseRequest {
-                items,
-                ..purchase()
-            };
+            let asked = PurchaseRequest { items, ..purchase() };
             match create_params(&asked, "general") {
                 Err(Fault::Refused { code, .. }) => code,
                 other => panic!("{other:?}"),
             }
         };
         let red = line("554456348334", Some(RED), 2);
-        assert_eq!(
-            with(vec![red.clone(), line("554456348334", Some(RED), 1)]),
-            "duplicate_item"
-        );
-        assert_eq!(
-            with(vec![line("1", None, 1), line("1", None, 1)]),
-            "duplicate_item"
-        );
+        assert_eq!(with(vec![red.clone(), line("554456348334", Some(RED), 1)]), "duplicate_item");
+        assert_eq!(with(vec![line("1", None, 1), line("1", None, 1)]), "duplicate_item");
         assert_eq!(with(vec![line("54x", None, 1)]), "bad_offer_id");
         assert_eq!(with(vec![line("1", None, 0)]), "bad_quantity");
         assert_eq!(with(vec![]), "no_items");

@@ -137,26 +137,13 @@ mod tests {
 
     #[test]
     fn ids_are_exact_whether_number_or_text() {
-        for json in [
-            "3657499272179232333",
-            "\"3657499272179232333\"",
-            "\" 3657499272179232333 \"",
-        ] {
-            assert_eq!(
-                read(json).id().as_deref(),
-                Some("3657499272179232333"),
-                "{json}"
-            );
+        for json in ["3657499272179232333", "\"3657499272179232333\"", "\" 3657499272179232333 \""]
+        {
+            assert_eq!(read(json).id().as_deref(), Some("3657499272179232333"), "{json}");
         }
         // 2^63 and 2^64 - 1: beyond i64, still exact.
-        assert_eq!(
-            read("9223372036854775808").id().as_deref(),
-            Some("9223372036854775808")
-        );
-        assert_eq!(
-            read("18446744073709551615").id().as_deref(),
-            Some("18446744073709551615")
-        );
+        assert_eq!(read("9223372036854775808").id().as_deref(), Some("9223372036854775808"));
+        assert_eq!(read("18446744073709551615").id().as_deref(), Some("18446744073709551615"));
     }
 
     #[test]
