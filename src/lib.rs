@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod domain;
 pub mod engine;
+pub mod storage;
 pub mod suppliers;
