@@ -1,5 +1,6 @@
 //! stockhold: holds stock for orders.
 
+pub mod app;
 pub mod catalogue;
 pub mod cli;
 pub mod clock;
@@ -8,5 +9,6 @@ pub mod engine;
 pub mod ids;
 pub mod lifecycle;
 pub mod settings;
+pub mod storage;
 pub mod suppliers;
 pub mod telemetry;

@@ -133,9 +133,7 @@ pub fn report(report: &ImportReport, set_quantities: bool) -> String {
         text += &format!("line {line}: {level} has {has}, the file says {file}: {done}\n");
     }
     for (line, level, owes, file) in &report.refused {
-        text += &format!(
-            "line {line}: {level} cannot be set to {file}: {owes} are held or sold\n"
-        );
+        text += &format!("line {line}: {level} cannot be set to {file}: {owes} are held or sold\n");
     }
     text
 }

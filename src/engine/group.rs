@@ -8,10 +8,11 @@ use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply};
 use crate::clock::Clock;
 use crate::domain::command::Needs;
 use crate::domain::decide::decide;
-use crate::domain::names::LevelId;
 use crate::domain::outcome::{Ask, Refusal, Stop};
 use crate::domain::policy::Policy;
 use crate::domain::world::World;
+use crate::storage::groups::{self, Keep, Kept, Scope};
+use crate::storage::world::Loaded;
 use crate::storage::{self, Db, Tx};
 
 /// What each command of a group ended in, in order.
@@ -73,7 +74,7 @@ impl Group {
         db: &Db,
         clock: &Clock,
         policy: &Arc<Policy>,
-        storage_epoch_looks_up: bool,
+        look_up_first: bool,
     ) -> Result<Decided, storage::Error> {
         loop {
             let attempt = Attempt {
@@ -84,7 +85,7 @@ impl Group {
                 stash: Arc::clone(&self.stash),
                 clock: clock.clone(),
                 policy: Arc::clone(policy),
-                look_up_first: storage_epoch_looks_up,
+                look_up_first,
             };
             let run = db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
             match run.await {
@@ -131,22 +132,22 @@ struct Attempt {
 
 impl Attempt {
     async fn run(self, tx: &mut Tx) -> Result<Decided, Abort> {
-        if !storage::begin_group(tx, &self.id, self.clock.now()).await? {
+        let started = tx.now(&self.clock).await?;
+        if !groups::begin_group(tx, &self.id, started).await? {
             return Err(Abort::Committed);
         }
         let mut needs = self.more.clone();
         self.commands.iter().for_each(|e| needs.add(&e.command));
         let fences: Vec<(i64, i64)> =
             self.commands.iter().filter_map(|e| e.fence).map(|f| (f.job, f.token)).collect();
-        let valid = storage::fences(tx, &fences).await?;
-        let keys = self.commands.iter().filter_map(|e| e.idempotency.as_ref());
-        let keys: Vec<_> = keys.map(|i| i.scope.clone()).collect();
-        let kept = storage::kept_answers(tx, &keys).await?;
-        let loaded = storage::world::load(tx, &needs, tx_now).await?;
+        let scopes = self.commands.iter().filter_map(|e| e.idempotency.as_ref());
+        let scopes = scopes.map(|i| i.scope.clone()).collect();
+        let Loaded { mut world, before } = storage::world::load(tx, &needs, started).await?;
+        let valid = storage::jobs::fences(tx, &fences).await?;
         let now = tx.now(&self.clock).await?;
-        let mut world = loaded.world;
         world.look_up_first = self.look_up_first;
-        let mut deciding = Deciding { kept, new: BTreeMap::new(), asks: Vec::new() };
+        let kept = groups::kept(tx, &scopes, now).await?;
+        let mut deciding = Deciding { kept, new: Vec::new(), asks: Vec::new() };
         let mut results: Results = Vec::with_capacity(self.commands.len());
         for (i, envelope) in self.commands.iter().enumerate() {
             let fenced = envelope.fence.is_some_and(|f| !valid.contains(&(f.job, f.token)));
@@ -155,37 +156,27 @@ impl Attempt {
             } else if fenced {
                 Err(Refusal::Fenced("the job has another owner".into()).into())
             } else {
-                deciding.one(i, envelope, &mut world, &self.policy, loaded.now)
+                deciding.one(i, envelope, &mut world, &self.policy, now)
             });
         }
         if !deciding.asks.is_empty() {
             return Err(Abort::More(deciding.asks));
         }
-        let committed = Committed {
-            levels: touched(&loaded.before, &world),
-            next_job: world.jobs.iter().map(|j| j.run_at).min(),
-        };
-        let decided = Decided { results, committed };
-        let changed = storage::world::save(tx, &loaded.before, &world, loaded.now).await?;
-        let rows: Vec<_> = deciding.new.into_values().collect();
-        if !changed && rows.is_empty() {
-            return Err(Abort::Unchanged(decided));
+        if deciding.new.is_empty() && before.is_same(&world) {
+            return Err(Abort::Unchanged(Decided { results, ..Decided::default() }));
         }
-        storage::keep_answers(tx, &rows, loaded.now).await?;
+        let saved = storage::world::save(tx, &before, &world, now).await?;
+        groups::keep(tx, deciding.new, now).await?;
+        let committed = Committed { levels: saved.levels, next_job: saved.next_job };
+        let decided = Decided { results, committed };
         *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided.clone());
         Ok(decided)
     }
 }
 
-/// Levels whose figures, or whose belief in them, changed.
-fn touched(before: &World, after: &World) -> Vec<LevelId> {
-    let levels = after.levels.iter().filter(|(id, level)| before.levels.get(*id) != Some(*level));
-    levels.map(|(id, _)| id.clone()).collect()
-}
-
 struct Deciding {
-    kept: BTreeMap<(String, String, String), (String, KeptAnswer)>,
-    new: BTreeMap<(String, String, String), storage::Kept>,
+    kept: BTreeMap<Scope, Kept>,
+    new: Vec<Keep>,
     asks: Vec<(usize, Ask)>,
 }
 
@@ -221,25 +212,15 @@ impl Deciding {
         let Some(asked) = asked else { return Ok(None) };
         match self.kept.get(&asked.scope) {
             None => Ok(None),
-            Some((hash, answer)) if *hash == asked.body_hash => Ok(Some(answer.clone())),
+            Some(kept) if kept.body_hash == asked.body_hash => Ok(Some(kept.answer.clone())),
             Some(_) => Err(Refusal::KeyReused),
         }
     }
 
     fn keep(&mut self, idempotency: &Idempotency, answer: KeptAnswer) {
-        let scope = idempotency.scope.clone();
-        let hash = idempotency.body_hash.clone();
-        self.kept.insert(scope.clone(), (hash.clone(), answer.clone()));
-        let for_ever = idempotency.for_ever;
-        self.new.insert(
-            scope.clone(),
-            storage::Kept {
-                scope,
-                body_hash: hash,
-                status: answer.status,
-                body: answer.body,
-                for_ever,
-            },
-        );
+        let (scope, body_hash) = (idempotency.scope.clone(), idempotency.body_hash.clone());
+        let kept = Kept { body_hash: body_hash.clone(), answer: answer.clone() };
+        self.kept.insert(scope.clone(), kept);
+        self.new.push(Keep { scope, body_hash, answer, for_ever: idempotency.for_ever });
     }
 }
