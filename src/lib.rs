@@ -1,6 +1,14 @@
 //! stockhold: holds stock for orders.
 
+pub mod alerts;
 pub mod clock;
 pub mod domain;
 pub mod engine;
+pub mod ids;
+pub mod jobs;
+pub mod lifecycle;
+pub mod refunds;
+pub mod settings;
 pub mod suppliers;
+pub mod telemetry;
+pub mod webhook_signature;
