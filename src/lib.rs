@@ -4,6 +4,7 @@ pub mod alerts;
 pub mod clock;
 pub mod domain;
 pub mod engine;
+pub mod http_client;
 pub mod ids;
 pub mod jobs;
 pub mod lifecycle;

@@ -79,15 +79,15 @@ mod tests {
 
     #[test]
     fn the_published_vector_is_reproduced() {
-        // The example in the documentation of Svix, from which the standard comes.
+        // From the tests of the reference implementation (the crate `standardwebhooks`).
         assert_eq!(
             signature(
-                "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLwSw",
-                "msg_p5jXN8AQM9LWM0D4loKWxJek",
-                1_614_265_330,
-                r#"{"test": 2432232314}"#
+                "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+                "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
+                1_649_367_553,
+                r#"{"email":"test@example.com","username":"test_user"}"#
             ),
-            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+            "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw="
         );
     }
 

@@ -36,10 +36,21 @@ mod tests {
     #[test]
     fn each_wait_lies_between_half_and_all_of_its_doubling() {
         // 2, 4, 8, 16 … seconds, until 5 minutes.
-        for (attempt, whole) in [(1, 2), (2, 4), (3, 8), (4, 16), (8, 256), (9, 300), (40, 300)] {
+        for (attempt, whole) in [
+            (1, 2),
+            (2, 4),
+            (3, 8),
+            (4, 16),
+            (8, 256),
+            (9, 300),
+            (40, 300),
+        ] {
             let wait = delay(BASE, CAP, attempt, "refund:a");
             let whole = Span::secs(whole);
-            assert!(wait >= whole.times(1, 2) && wait <= whole, "{attempt}: {wait:?}");
+            assert!(
+                wait >= whole.times(1, 2) && wait <= whole,
+                "{attempt}: {wait:?}"
+            );
         }
     }
 
@@ -47,7 +58,10 @@ mod tests {
     fn extreme_inputs_stay_within_the_cap() {
         for attempt in [0, 1, 63, 64, u32::MAX] {
             let wait = delay(Span(i64::MAX), CAP, attempt, "x");
-            assert!(wait >= CAP.times(1, 2) && wait <= CAP, "{attempt}: {wait:?}");
+            assert!(
+                wait >= CAP.times(1, 2) && wait <= CAP,
+                "{attempt}: {wait:?}"
+            );
         }
         assert_eq!(delay(Span(-5), CAP, 3, "x"), Span::ZERO);
     }

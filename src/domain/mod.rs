@@ -1,9 +1,12 @@
 //! The pure core: types, state machines and `decide`. No I/O, no clock, no async, no logging.
 
 pub mod alert;
+pub mod backoff;
 pub mod command;
+pub mod feed;
 pub mod job;
 pub mod lock_ttl;
+pub mod money;
 pub mod names;
 pub mod order;
 pub mod outcome;
@@ -13,4 +16,5 @@ pub mod refund;
 pub mod sku;
 pub mod stock;
 pub mod supply;
+pub mod watermark;
 pub mod world;
