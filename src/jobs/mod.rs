@@ -30,6 +30,8 @@ mod run;
 mod runner;
 pub mod schedule;
 mod store;
+#[cfg(test)]
+mod testing;
 mod watermark;
 mod work;
 

@@ -27,3 +27,44 @@ pub async fn run(
         .await?;
     Ok(again(outcome)?.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::testing::*;
+    use super::*;
+    use crate::clock::Span;
+    use crate::domain::job::Job;
+    use crate::domain::outcome::Outcome;
+
+    #[tokio::test]
+    async fn the_reference_is_looked_up_and_the_next_step_is_the_rules() {
+        let stage = Arc::new(Stage::default());
+        let job = Job::Recheck {
+            purchase: "o1-s1-1".into(),
+            lost_at: START,
+            step: 2,
+        };
+        stage
+            .look_ups
+            .lock()
+            .expect("ok")
+            .push_back(Err(unanswered()));
+        let again = START + Span::minutes(1);
+        stage.will(Outcome::Again(Some(again)));
+        let ended = run_under(&deps(&stage), &job, &Endless).await;
+        assert_eq!(ended, Ok(Answer::At(again)));
+        assert_eq!(
+            stage.said(),
+            [
+                Said::LookUp("o1-s1-1".into()),
+                Said::Command(Command::LookedUp {
+                    purchase: "o1-s1-1".into(),
+                    late: Some((START, 2)),
+                    answer: Err(unanswered()),
+                })
+            ]
+        );
+    }
+}

@@ -47,3 +47,151 @@ pub async fn run(run: &Run<'_>, refund: &RefundId) -> Result<Answer, Stop> {
     }
     Ok(Answer::At(run.now() + BREATH))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::testing::*;
+    use super::*;
+    use crate::domain::command::RefundAnswer;
+    use crate::domain::job::Job;
+    use crate::domain::order::{Order, ShortPolicy, State};
+    use crate::domain::refund::{Refund, RefundState};
+
+    fn job() -> Job {
+        Job::Refund {
+            refund: "r1".into(),
+        }
+    }
+
+    fn order(currency: &str) -> Box<Order> {
+        let refund = Refund {
+            id: "r1".into(),
+            cause: "cancelled:4".into(),
+            reason: "supplier_short".into(),
+            payment_id: "pay-1".into(),
+            amount: 500,
+            state: RefundState::Pending,
+            attempt: 1,
+            asked_at: None,
+            reference: None,
+            note: None,
+            created_at: START,
+            deadline_at: None,
+        };
+        Box::new(Order {
+            id: "o1".into(),
+            channel: "web".into(),
+            external_id: "W-1001".into(),
+            content_hash: String::new(),
+            idempotency: None,
+            state: State::Cancelled,
+            currency: currency.into(),
+            total: 500,
+            shipping: 0,
+            discount: 0,
+            short_policy: ShortPolicy::CancelOrder,
+            cancel_reason: None,
+            cancel_requested: None,
+            created_at: START,
+            expires_at: START,
+            grace_used: false,
+            paid_at: None,
+            deadline_at: None,
+            attention: None,
+            customer: None,
+            ship_to: None,
+            lines: Vec::new(),
+            holds: Vec::new(),
+            payments: Vec::new(),
+            refunds: vec![refund],
+            purchases: Vec::new(),
+            shipments: Vec::new(),
+            events: Vec::new(),
+        })
+    }
+
+    fn step(step: RefundStep, currency: &str) -> Outcome {
+        Outcome::RefundStep {
+            step,
+            order: order(currency),
+        }
+    }
+
+    fn claim() -> Said {
+        Said::Command(Command::ClaimRefund {
+            refund: "r1".into(),
+        })
+    }
+
+    fn answered(answer: RefundAnswer) -> Said {
+        Said::Command(Command::RefundAnswered {
+            refund: "r1".into(),
+            answer,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_refund_that_may_have_been_asked_for_is_looked_up_first() {
+        let stage = Arc::new(Stage::default());
+        let made = RefundAnswer::Succeeded { reference: None };
+        stage.will(step(RefundStep::LookUp, "JPY"));
+        stage.will(Outcome::Again(Some(START)));
+        stage.will(step(RefundStep::Make { amount: 500 }, "JPY"));
+        stage.will(Outcome::Again(None));
+        let answers = [RefundAnswer::NotMade, made.clone()];
+        stage.refunds.lock().expect("ok").extend(answers);
+        let ended = run_under(&deps(&stage), &job(), &Endless).await;
+        assert_eq!(ended, Ok(Answer::Done));
+        let request = Request {
+            refund_id: "r1".into(),
+            order_id: "o1".into(),
+            external_id: "W-1001".into(),
+            payment_id: "pay-1".into(),
+            amount: "500".into(), // the yen has no decimals
+            currency: "JPY".into(),
+            reason: "supplier_short".into(),
+        };
+        assert_eq!(
+            stage.said(),
+            [
+                claim(),
+                Said::RefundLookUp("r1".into()),
+                answered(RefundAnswer::NotMade),
+                claim(),
+                Said::Make(request),
+                answered(made),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_lost_answer_is_handed_on_and_asked_about_later() {
+        let stage = Arc::new(Stage::default());
+        let lost = RefundAnswer::Unknown {
+            message: "connection reset".into(),
+        };
+        let later = START + Span::minutes(1);
+        stage.will(step(RefundStep::Make { amount: 500 }, "USD"));
+        stage.will(Outcome::Again(Some(later)));
+        stage.refunds.lock().expect("ok").push_back(lost.clone());
+        let ended = run_under(&deps(&stage), &job(), &Endless).await;
+        assert_eq!(ended, Ok(Answer::At(later)));
+        let said = stage.said();
+        let Some(Said::Make(request)) = said.get(1) else {
+            panic!("{said:?}");
+        };
+        assert_eq!(request.amount, "5.00");
+        assert_eq!(said.last(), Some(&answered(lost)));
+    }
+
+    #[tokio::test]
+    async fn a_refund_that_is_done_is_not_asked_about() {
+        let stage = Arc::new(Stage::default());
+        stage.will(step(RefundStep::Done, "USD"));
+        let ended = run_under(&deps(&stage), &job(), &Endless).await;
+        assert_eq!(ended, Ok(Answer::Done));
+        assert_eq!(stage.said(), [claim()]);
+    }
+}
