@@ -1,6 +1,8 @@
 //! stockhold: holds stock for orders.
 
 pub mod alerts;
+pub mod catalogue;
+pub mod cli;
 pub mod clock;
 pub mod domain;
 pub mod engine;

@@ -1,7 +1,6 @@
 //! The pure core: types, state machines and `decide`. No I/O, no clock, no async, no logging.
 
 pub mod alert;
-pub mod backoff;
 pub mod command;
 pub mod feed;
 pub mod job;

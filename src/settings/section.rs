@@ -198,6 +198,13 @@ impl Section<'_> {
         self.take(key, |value| integer(value, &range))
     }
 
+    /// Shows a value that follows from other keys.
+    pub fn derived(&mut self, key: &str, value: i64) -> i64 {
+        let path = self.at(key);
+        self.report.shown.push((path, value.to_string()));
+        value
+    }
+
     /// A duration of at least `least`.
     pub fn span(&mut self, key: &str, least: Span) -> Span {
         self.need(key, |value| {
@@ -327,8 +334,8 @@ pub(super) fn not_built(value: &str) -> String {
     format!("`{value}` is not built yet")
 }
 
-/// Whether a text is safe as an id: `[a-z0-9_-]{1,32}`.
-pub(super) fn is_name(text: &str) -> bool {
+/// Whether a text can name a source of stock or a key: `[a-z0-9_-]{1,32}`.
+pub fn is_name(text: &str) -> bool {
     (1..=32).contains(&text.len())
         && text
             .bytes()

@@ -1,1 +1,3 @@
+//! The one integration binary: each folder is a suite.
 
+mod tidy;
