@@ -5,9 +5,10 @@
 //! outside and hands every answer to the engine as a command; it decides nothing.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -18,12 +19,12 @@ use crate::clock::{Clock, Span};
 use crate::domain::names::SourceId;
 use crate::domain::policy::Policy;
 use crate::engine::Committed;
-use crate::lifecycle::Lifecycle;
 use crate::refunds::Provider;
 use crate::settings::Percent;
 use crate::storage::Db;
 use crate::suppliers::Supplier;
 
+mod backoff;
 mod held;
 mod kinds;
 mod run;
@@ -59,19 +60,29 @@ pub struct Deps {
     pub sweep_interval: Span,
 }
 
-/// Starts the runner, the schedules and the watermarks as supervised tasks. `worker` names this
-/// process in the table of jobs.
-pub fn start(deps: &Deps, worker: String, life: &Lifecycle) {
+/// A task that lives until the stop, by its name.
+pub type Task = (&'static str, BoxFuture<'static, Result<(), String>>);
+
+/// The runner, the schedules and the watermarks, to be supervised until `stopping` is cancelled.
+/// `worker` names this process in the table of jobs.
+pub fn tasks(deps: &Deps, worker: String, stopping: &CancellationToken) -> Vec<Task> {
     let wake = Arc::new(Notify::new());
     let runner = Runner::new(deps.clone(), Arc::new(Kinds), worker, Arc::clone(&wake));
-    life.supervise("jobs", runner.run(life.stopping()));
-    life.supervise("schedules", schedule::run(deps.clone(), life.stopping()));
-
-    let (stopping, commits) = (life.stopping(), deps.engine.commits());
-    let waking = wake_when_due(deps.clock.clone(), commits, wake, stopping);
-    life.supervise("job wake-ups", waking);
-    let following = watermark::follow(deps.clone(), deps.engine.commits(), life.stopping());
-    life.supervise("watermarks", following);
+    let running = runner.run(stopping.clone());
+    let ticking = schedule::run(deps.clone(), stopping.clone());
+    let waking = wake_when_due(
+        deps.clock.clone(),
+        deps.engine.commits(),
+        wake,
+        stopping.clone(),
+    );
+    let following = watermark::follow(deps.clone(), deps.engine.commits(), stopping.clone());
+    vec![
+        ("jobs", running.map(Ok).boxed()),
+        ("schedules", ticking.map_err(|e| e.to_string()).boxed()),
+        ("job wake-ups", waking.map(Ok).boxed()),
+        ("watermarks", following.map(Ok).boxed()),
+    ]
 }
 
 /// Wakes the runner when a commit owed a job that is due already.
@@ -80,20 +91,17 @@ async fn wake_when_due(
     mut commits: Receiver<Committed>,
     wake: Arc<Notify>,
     stopping: CancellationToken,
-) -> Result<(), Infallible> {
+) {
     loop {
         tokio::select! {
-            () = stopping.cancelled() => return Ok(()),
+            () = stopping.cancelled() => return,
             commit = commits.recv() => match commit {
                 Ok(commit) if commit.next_job.is_some_and(|at| at <= clock.now()) => {
                     wake.notify_one();
                 }
                 Ok(_) => {}
                 Err(RecvError::Lagged(_)) => wake.notify_one(),
-                Err(RecvError::Closed) => {
-                    stopping.cancelled().await;
-                    return Ok(());
-                }
+                Err(RecvError::Closed) => return stopping.cancelled().await,
             },
         }
     }

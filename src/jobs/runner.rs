@@ -7,7 +7,6 @@
 //! runner of what it runs itself. How a job ends is `work`'s.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +40,7 @@ struct Lane {
 }
 
 /// Our own affairs: quick and urgent.
+const LANES: usize = 3;
 const OWN: &[&str] = &["deadline", "sweep", "watermark", "prune", "alert"];
 /// Calls to the shop's addresses.
 const SHOP: &[&str] = &["refund", "tell"];
@@ -53,8 +53,8 @@ const SLOTS_SUPPLIERS: usize = 12;
 const PUT_OFF: Span = Span::secs(1);
 /// Due jobs are looked for this often when nobody wakes us.
 const POLL: Duration = Duration::from_millis(250);
-/// A test's clock can jump at any time.
-const POLL_MANUAL: Duration = Duration::from_millis(20);
+/// A test's clock can jump at any time; and where a lane was filled, more may be due.
+const POLL_SOON: Duration = Duration::from_millis(20);
 /// How long running jobs may go on once the program stops.
 const GRACE: Duration = Duration::from_secs(8);
 
@@ -64,7 +64,7 @@ pub struct Runner {
     handler: Arc<dyn Handler>,
     worker: String,
     wake: Arc<Notify>,
-    lanes: [Lane; 3],
+    lanes: [Lane; LANES],
     slots: BTreeMap<SourceId, Arc<Semaphore>>,
     running: JoinSet<Fence>,
     /// Lane and lease of what runs. By the fence, and not by the job: one that was taken over from
@@ -104,24 +104,15 @@ impl Runner {
     }
 
     /// Runs until `stopping`, then lets what runs finish, or hands it back when the grace is over.
-    ///
-    /// # Errors
-    /// None: a store that cannot be reached is waited for.
-    pub async fn run(mut self, stopping: CancellationToken) -> Result<(), Infallible> {
+    /// A store that cannot be reached is waited for.
+    pub async fn run(mut self, stopping: CancellationToken) {
         while !stopping.is_cancelled() {
             self.beat().await;
-            let full = self.claim().await;
-            metrics::gauge!("jobs_running").set(self.held.len() as f64);
-            if full {
-                self.reap();
-                if self.has_room() {
-                    continue;
-                }
-            }
-            self.wait(&stopping).await;
+            let more = self.claim().await;
+            metrics::gauge!("stockhold_jobs_running").set(self.held.len() as f64);
+            self.wait(&stopping, more).await;
         }
         self.drain().await;
-        Ok(())
     }
 
     /// Renews every lease, at a third of its length or when the clock jumped.
@@ -137,47 +128,58 @@ impl Runner {
 
     /// Claims as many due jobs as there are free slots; whether more may be due.
     async fn claim(&mut self) -> bool {
-        let mut full = false;
-        for n in 0..self.lanes.len() {
-            let Some(lane) = self.lanes.get(n) else { break };
-            let taken = self.held.values().filter(|(lane, _)| *lane == n).count();
-            let free = lane.slots.saturating_sub(taken);
-            if free == 0 {
-                continue;
-            }
-            let now = self.deps.clock.now();
-            let lease = self.deps.lease;
-            let claimed =
-                store::claim(&self.deps.db, &self.worker, lane.kinds, free, lease, now).await;
-            match claimed {
-                Ok(claimed) => {
-                    full |= claimed.len() == free;
-                    for job in claimed {
-                        self.start(n, job).await;
-                    }
-                }
-                Err(error) => tracing::warn!(error = %error, "no jobs could be claimed"),
+        match self.claim_lanes().await {
+            Ok(more) => more,
+            Err(error) => {
+                tracing::warn!(error = %error, "no jobs could be claimed");
+                false
             }
         }
-        full
     }
 
-    async fn start(&mut self, lane: usize, claimed: Claimed) {
+    async fn claim_lanes(&mut self) -> Result<bool, Stop> {
+        let free: Vec<(usize, i64)> = (0..LANES)
+            .map(|lane| (lane, self.free(lane)))
+            .filter(|(_, free)| *free > 0)
+            .collect();
+        if free.is_empty() || !store::any_due(&self.deps.db, &self.deps.clock).await? {
+            return Ok(false);
+        }
+        let wanted = free
+            .iter()
+            .filter_map(|(lane, free)| Some((self.lanes.get(*lane)?.kinds, *free)));
+        let asked_at = self.deps.clock.now();
+        let claimed = store::claim(&self.deps, &self.worker, wanted.collect()).await?;
+        let mut more = false;
+        for ((lane, free), jobs) in free.into_iter().zip(claimed) {
+            more |= i64::try_from(jobs.len()).is_ok_and(|n| n >= free);
+            for job in jobs {
+                self.start(lane, job, asked_at).await;
+            }
+        }
+        Ok(more)
+    }
+
+    fn free(&self, lane: usize) -> i64 {
+        let taken = self.held.values().filter(|(l, _)| *l == lane).count();
+        let slots = self.lanes.get(lane).map_or(0, |l| l.slots);
+        i64::try_from(slots.saturating_sub(taken)).unwrap_or(0)
+    }
+
+    async fn start(&mut self, lane: usize, claimed: Claimed, asked_at: Timestamp) {
         let fence = Fence {
             job: claimed.id,
             token: claimed.token,
         };
         let Ok(permit) = self.permit(&claimed.job) else {
-            let now = self.deps.clock.now();
-            let put_off = Finish::At(now + PUT_OFF);
-            if let Err(error) = store::finish(&self.deps.db, fence, put_off, now).await {
+            let later = Finish::Later(self.deps.clock.now() + PUT_OFF);
+            let put_off = store::finish(&self.deps.db, fence, claimed.wakes, later).await;
+            if let Err(error) = put_off {
                 tracing::warn!(job.id = fence.job, error = %error, "job not put off");
             }
             return;
         };
-        let (clock, lease) = (self.deps.clock.clone(), self.deps.lease);
-        let held = Held::new(self.deps.db.clone(), clock, fence, lease, claimed.until);
-        let held = Arc::new(held);
+        let held = Arc::new(Held::new(&self.deps, fence, asked_at));
         let run = (fence.job, fence.token);
         self.held.insert(run, (lane, Arc::clone(&held)));
         let (deps, handler) = (self.deps.clone(), Arc::clone(&self.handler));
@@ -206,10 +208,6 @@ impl Runner {
             .map_err(drop)
     }
 
-    fn has_room(&self) -> bool {
-        self.held.len() < self.lanes.iter().map(|lane| lane.slots).sum()
-    }
-
     /// Forgets the jobs that ended.
     fn reap(&mut self) {
         while let Some(ended) = self.running.try_join_next() {
@@ -229,9 +227,9 @@ impl Runner {
     }
 
     /// Waits for the end of a job, a wake-up, or the next look.
-    async fn wait(&mut self, stopping: &CancellationToken) {
-        let poll = if self.deps.clock.is_manual() {
-            POLL_MANUAL
+    async fn wait(&mut self, stopping: &CancellationToken, more: bool) {
+        let poll = if self.deps.clock.is_manual() || more {
+            POLL_SOON
         } else {
             POLL
         };

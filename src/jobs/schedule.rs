@@ -59,6 +59,14 @@ impl Schedule {
     }
 }
 
+/// Whether a job is one that a schedule owes at every slot.
+pub fn is_regular(job: &Job) -> bool {
+    matches!(
+        job,
+        Job::Sync { .. } | Job::Sweep | Job::Watermark | Job::Prune
+    )
+}
+
 /// The program's schedules.
 pub fn schedules(deps: &Deps) -> Vec<Schedule> {
     let syncs = deps.policy.suppliers.iter().map(|(supplier, terms)| {
@@ -155,7 +163,7 @@ impl Ticker {
             if self.ticked.get(&name).is_some_and(|last| *last >= slot) {
                 continue;
             }
-            match store::tick(&self.deps.db, &name, slot, &schedule.job, now).await {
+            match store::tick(&self.deps.db, &name, slot, schedule.job.clone(), now).await {
                 Ok(_) => drop(self.ticked.insert(name, slot)),
                 Err(error) => {
                     tracing::warn!(schedule.name = name, error = %error, "tick not taken");
@@ -182,7 +190,7 @@ impl Ticker {
             let name = schedule.name();
             let last = ran.get(&name).copied();
             let age = now.since(last.unwrap_or(self.started_at));
-            metrics::gauge!("schedule_age_seconds", "schedule" => name.clone())
+            metrics::gauge!("stockhold_schedule_age_seconds", "schedule" => name.clone())
                 .set(age.as_secs() as f64);
             let silent = now.since(last.map_or(self.started_at, |at| at.max(self.started_at)));
             changes.push(judge(name, schedule.every, silent));

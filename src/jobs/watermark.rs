@@ -7,7 +7,6 @@
 //! by the job.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::sync::broadcast::Receiver;
@@ -81,27 +80,20 @@ fn judge(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -> Ve
 }
 
 /// Judges the SKUs whose levels a commit touched, until told to stop.
-pub async fn follow(
-    deps: Deps,
-    mut commits: Receiver<Committed>,
-    stopping: CancellationToken,
-) -> Result<(), Infallible> {
+pub async fn follow(deps: Deps, mut commits: Receiver<Committed>, stopping: CancellationToken) {
     let mut touched: BTreeSet<LevelId> = BTreeSet::new();
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = stopping.cancelled() => return Ok(()),
+            () = stopping.cancelled() => return,
             commit = commits.recv() => match commit {
                 Ok(commit) => touched.extend(commit.levels),
                 // Made good by the job of the next minute.
                 Err(RecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "commits not followed");
                 }
-                Err(RecvError::Closed) => {
-                    stopping.cancelled().await;
-                    return Ok(());
-                }
+                Err(RecvError::Closed) => return stopping.cancelled().await,
             },
             _ = tick.tick(), if !touched.is_empty() => {
                 let levels = std::mem::take(&mut touched);

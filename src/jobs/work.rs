@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::Deps;
 use super::held::Held;
 use super::run::{Answer, Lease, Run, Stop};
 use super::runner::Handler;
 use super::store::{self, Claimed, Finish};
+use super::{Deps, backoff, schedule};
 use crate::clock::Span;
 use crate::domain::alert::{AlertChange, AlertKind};
-use crate::domain::backoff;
 use crate::domain::command::Command;
 use crate::engine::Envelope;
 
@@ -48,17 +47,16 @@ pub(super) async fn work(
     let kind = claimed.job.kind();
     let started = Instant::now();
     let ended = if too_many_claims(&deps, &claimed) {
-        let cause = claimed.last_error.as_deref().unwrap_or("its worker died");
-        Ended::Ran(Err(Stop::Fail(format!(
-            "claimed {} times without an end: {cause}",
-            claimed.attempts
-        ))))
+        let died = format!("claimed {} times without an end", claimed.attempts);
+        Ended::Ran(Err(Stop::Fail(died)))
     } else {
         run(&deps, handler.as_ref(), &claimed, &held, &cut).await
     };
-    metrics::histogram!("job_seconds", "kind" => kind).record(started.elapsed().as_secs_f64());
+    metrics::histogram!("stockhold_job_seconds", "kind" => kind)
+        .record(started.elapsed().as_secs_f64());
     let outcome = conclude(&deps, &claimed, held.as_ref(), ended).await;
-    metrics::counter!("jobs_run_total", "kind" => kind, "outcome" => outcome).increment(1);
+    metrics::counter!("stockhold_jobs_run_total", "kind" => kind, "outcome" => outcome)
+        .increment(1);
 }
 
 /// A failed attempt is parked when it fails, so a job that is claimed beyond the limit has never
@@ -100,8 +98,8 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
     let (name, finish) = match ended {
         Ended::Ran(Ok(Answer::Done)) => ("done", Finish::Done),
         Ended::Ran(Ok(Answer::At(at))) => ("again", Finish::At(at)),
-        Ended::Ran(Err(Stop::Until(at))) => ("waits", Finish::At(at)),
-        Ended::Ran(Err(Stop::Retry(error))) if claimed.attempts < deps.max_attempts => {
+        Ended::Ran(Err(Stop::Until(at))) => ("waits", Finish::Later(at)),
+        Ended::Ran(Err(Stop::Retry(error))) if may_retry(deps, claimed) => {
             let attempt = u32::try_from(claimed.attempts).unwrap_or(u32::MAX);
             let wait = backoff::delay(FIRST_BACKOFF, LONGEST_BACKOFF, attempt, &claimed.job.key());
             let at = deps.clock.now() + wait;
@@ -115,7 +113,7 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
             tell_dead(deps, claimed, &error).await;
             (name, Finish::Dead { error })
         }
-        Ended::Cut => ("handed_back", Finish::HandBack),
+        Ended::Cut => ("handed_back", Finish::Later(deps.clock.now())),
         Ended::Lost => {
             tracing::warn!(
                 job.id = claimed.id,
@@ -127,8 +125,11 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
     };
     let mut wait = FIRST_WAIT;
     for attempt in 1..=TRIES {
-        match store::finish(&deps.db, held.fence(), finish.clone(), deps.clock.now()).await {
-            Ok(true) => return name,
+        match store::finish(&deps.db, held.fence(), claimed.wakes, finish.clone()).await {
+            Ok(true) => {
+                note_schedule(deps, claimed, name).await;
+                return name;
+            }
             Ok(false) => {
                 tracing::warn!(
                     job.id = claimed.id,
@@ -148,6 +149,23 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
         }
     }
     "unfinished"
+}
+
+/// What is due at every slot is never parked for failing, or no slot would run it again; the
+/// watchdog tells of it instead.
+fn may_retry(deps: &Deps, claimed: &Claimed) -> bool {
+    claimed.attempts < deps.max_attempts || schedule::is_regular(&claimed.job)
+}
+
+/// Notes that a schedule's job ran to an end of its own.
+async fn note_schedule(deps: &Deps, claimed: &Claimed, outcome: &'static str) {
+    let to_an_end = matches!(outcome, "done" | "again");
+    if to_an_end && schedule::is_regular(&claimed.job) {
+        let now = deps.clock.now();
+        if let Err(error) = store::ran(&deps.db, claimed.job.key(), outcome, now).await {
+            tracing::warn!(job.key = claimed.job.key(), error = %error, "run not noted");
+        }
+    }
 }
 
 fn log_failure(claimed: &Claimed, error: &str, dead: bool) -> &'static str {
@@ -175,7 +193,7 @@ fn log_failure(claimed: &Claimed, error: &str, dead: bool) -> &'static str {
 
 /// Before the job is parked, so that none is parked in silence; opening it twice opens it once.
 async fn tell_dead(deps: &Deps, claimed: &Claimed, error: &str) {
-    metrics::counter!("jobs_dead_total", "kind" => claimed.job.kind()).increment(1);
+    metrics::counter!("stockhold_jobs_dead_total", "kind" => claimed.job.kind()).increment(1);
     let change = AlertChange::Open {
         kind: AlertKind::JobDead,
         subject: claimed.job.key(),

@@ -4,11 +4,11 @@
 //! must hold: a channel is told at least once; a telling keeps its id (`alert-{id}-{event}`), by
 //! which the receiver knows a repeat.
 
-use super::super::run::{Answer, Run, Stop};
-use super::super::store;
 use crate::alerts::{Data, Event, Notice};
 use crate::clock::Span;
 use crate::domain::job::{Job, JobRequest};
+use crate::jobs::run::{Answer, Run, Stop};
+use crate::jobs::store;
 
 /// Owes the event to every channel.
 pub async fn spread(run: &Run<'_>, alert: i64, event: &str) -> Result<Answer, Stop> {
@@ -57,12 +57,12 @@ pub async fn tell(run: &Run<'_>, alert: i64, event: &str, channel: &str) -> Resu
     run.cover(Span::from_std(channel.timeout())).await?;
     match channel.deliver(&notice).await {
         Ok(()) => {
-            metrics::counter!("alert_delivered_total", "channel" => channel.name().to_owned())
+            metrics::counter!("stockhold_alert_delivered_total", "channel" => channel.name().to_owned())
                 .increment(1);
             Ok(Answer::Done)
         }
         Err(error) => {
-            metrics::counter!("alert_delivery_failed_total", "channel" => channel.name().to_owned())
+            metrics::counter!("stockhold_alert_delivery_failed_total", "channel" => channel.name().to_owned())
                 .increment(1);
             Err(Stop::Retry(format!("{}: {error}", channel.name())))
         }

@@ -4,12 +4,12 @@
 //! the item's placed but unpaid purchases are read back and it is judged again, by the same answer
 //! unless that has grown too old. What must hold: nothing here judges; a fault is handed on as it is.
 
-use super::super::run::{Answer, Run, Stop, again, unexpected};
 use crate::domain::command::Command;
 use crate::domain::names::{LevelId, PurchaseId};
 use crate::domain::outcome::Outcome;
 use crate::domain::policy::Terms;
 use crate::domain::supply::{Fault, Item, Reading};
+use crate::jobs::run::{Answer, Run, Stop, again, unexpected};
 use crate::suppliers::Supplier;
 
 pub async fn run(run: &Run<'_>, level: &LevelId) -> Result<Answer, Stop> {
@@ -81,13 +81,13 @@ fn too_old(run: &Run<'_>, answer: &Result<Reading, Fault>) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::super::testing::*;
     use super::*;
     use crate::clock::Span;
     use crate::domain::job::Job;
     use crate::domain::outcome::Refusal;
     use crate::domain::supply::{Figure, UpstreamOrder, UpstreamState};
     use crate::engine::Error;
+    use crate::jobs::testing::*;
 
     fn level() -> LevelId {
         LevelId::supplier(&"s1".into(), &item())

@@ -7,14 +7,14 @@
 
 use futures::StreamExt;
 
-use super::super::run::{Answer, Run, Stop};
-use super::super::store;
 use crate::clock::{Span, Timestamp};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::command::Command;
 use crate::domain::names::OrderId;
 use crate::domain::outcome::{Outcome, Refusal};
 use crate::engine::Error;
+use crate::jobs::run::{Answer, Run, Stop};
+use crate::jobs::store;
 
 /// Orders in a page.
 pub const PAGE: i64 = 500;
@@ -30,11 +30,8 @@ const SUBJECT: &str = "deadlines";
 /// The first line of defence: what is due in this second, or before.
 pub async fn deadline(run: &Run<'_>, second: i64) -> Result<Answer, Stop> {
     let due = Timestamp::from_secs(second);
-    if run.now() < due {
-        return Ok(Answer::At(due));
-    }
     let tally = end_all(run, due).await?;
-    metrics::counter!("deadlines_ended_total", "by" => "deadline").increment(tally.ended);
+    metrics::counter!("stockhold_deadlines_ended_total", "by" => "deadline").increment(tally.ended);
     match tally.early {
         // The database's clock is behind ours: its word counts.
         Some(at) if at <= due => Ok(Answer::At(at)),
@@ -46,7 +43,7 @@ pub async fn deadline(run: &Run<'_>, second: i64) -> Result<Answer, Stop> {
 pub async fn sweep(run: &Run<'_>) -> Result<Answer, Stop> {
     let now = run.now();
     let tally = end_all(run, now).await?;
-    metrics::counter!("deadlines_ended_total", "by" => "scan").increment(tally.ended);
+    metrics::counter!("stockhold_deadlines_ended_total", "by" => "scan").increment(tally.ended);
     if tally.ended > 0 {
         tracing::info!(
             orders = tally.ended,
@@ -144,7 +141,7 @@ fn count(
             return Err(Stop::Retry(error.to_string()));
         }
         Err(error @ (Error::Refused(_) | Error::Internal(_))) => {
-            metrics::counter!("deadlines_failed_total").increment(1);
+            metrics::counter!("stockhold_deadlines_failed_total").increment(1);
             tracing::error!(order.id = %order, error = %error, "an overdue order cannot be ended");
             tally.failed.push((deadline, order));
         }

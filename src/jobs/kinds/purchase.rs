@@ -5,13 +5,13 @@
 //! everybody else away, and its answer is handed back before anything else is done. An answer that
 //! cannot be handed back is a lost one, which the look-ups settle.
 
-use super::super::run::{Answer, Run, Stop, again, unexpected};
 use crate::clock::{Span, Timestamp};
 use crate::domain::command::Command;
 use crate::domain::names::PurchaseId;
 use crate::domain::outcome::{Outcome, PurchaseStep};
 use crate::domain::policy::Terms;
 use crate::domain::supply::{Created, Fault, PurchaseRequest};
+use crate::jobs::run::{Answer, Run, Stop, again, unexpected};
 use crate::suppliers::Supplier;
 
 /// Steps in one run; more are left to the next, so that others have their turn.
@@ -161,11 +161,11 @@ impl Errand<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::super::testing::*;
     use super::*;
     use crate::domain::job::Job;
     use crate::domain::supply::{Address, Preview, UpstreamOrder, UpstreamState};
     use crate::engine::Error;
+    use crate::jobs::testing::*;
 
     const REFERENCE: &str = "o1-s1-1";
 

@@ -1,9 +1,9 @@
 //! `recheck`: looks the reference of a lost create up again, long after: attempts can land late.
 
-use super::super::run::{Answer, Run, Stop, again};
 use crate::clock::Timestamp;
 use crate::domain::command::Command;
 use crate::domain::names::PurchaseId;
+use crate::jobs::run::{Answer, Run, Stop, again};
 
 pub async fn run(
     run: &Run<'_>,
@@ -32,11 +32,11 @@ pub async fn run(
 mod tests {
     use std::sync::Arc;
 
-    use super::super::super::testing::*;
     use super::*;
     use crate::clock::Span;
     use crate::domain::job::Job;
     use crate::domain::outcome::Outcome;
+    use crate::jobs::testing::*;
 
     #[tokio::test]
     async fn the_reference_is_looked_up_and_the_next_step_is_the_rules() {

@@ -3,11 +3,11 @@
 //! What must hold: a refund that may have been asked for is looked up before it is asked for again,
 //! and its id never changes. The rules say which; an unknown answer is theirs to put off.
 
-use super::super::run::{Answer, Run, Stop, again, unexpected};
 use crate::clock::Span;
 use crate::domain::command::Command;
 use crate::domain::names::RefundId;
 use crate::domain::outcome::{Outcome, RefundStep};
+use crate::jobs::run::{Answer, Run, Stop, again, unexpected};
 use crate::refunds::Request;
 
 /// A look-up that says *not made* is followed by the request in the same run.
@@ -52,12 +52,12 @@ pub async fn run(run: &Run<'_>, refund: &RefundId) -> Result<Answer, Stop> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::super::testing::*;
     use super::*;
     use crate::domain::command::RefundAnswer;
     use crate::domain::job::Job;
     use crate::domain::order::{Order, ShortPolicy, State};
     use crate::domain::refund::{Refund, RefundState};
+    use crate::jobs::testing::*;
 
     fn job() -> Job {
         Job::Refund {

@@ -5,9 +5,7 @@
 //! changes nothing, alerts once, and waits for the next sync or for a person; one that could not be
 //! read is read again soon.
 
-use super::super::run::{Answer, Run, Stop};
-use super::super::{store, watermark};
-use crate::clock::{Span, Timestamp};
+use crate::clock::Span;
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::command::Command;
 use crate::domain::feed::{self, Seen, Suspicion};
@@ -15,6 +13,8 @@ use crate::domain::names::{LevelId, SourceId};
 use crate::domain::policy::Terms;
 use crate::domain::stock::{Level, Listing};
 use crate::domain::supply::{Fault, Figure, Item, Reading};
+use crate::jobs::run::{Answer, Run, Stop};
+use crate::jobs::{store, watermark};
 use crate::suppliers::Supplier;
 
 /// Items asked for in one call of the adapter, which may make several requests of it.
@@ -45,7 +45,9 @@ impl Ended {
 }
 
 pub async fn run(run: &Run<'_>, source: &SourceId, accept: bool) -> Result<Answer, Stop> {
-    let (supplier, terms) = run.supplier(source)?;
+    let Ok((supplier, terms)) = run.supplier(source) else {
+        return Ok(Answer::Done); // it was configured away
+    };
     let levels = levels_of(run, source).await?;
     let read = read_all(run, supplier, terms, &levels).await?;
     let (ended, detail) = match &read {
@@ -167,9 +169,10 @@ async fn conclude(
     ended: Ended,
     detail: String,
 ) -> Result<(), Stop> {
-    let now: Timestamp = run.now();
-    store::synced(&run.deps.db, source, now, ended.as_str(), &detail).await?;
-    metrics::counter!("syncs_total", "supplier" => source.to_string(), "outcome" => ended.as_str())
+    let now = run.now();
+    let suspect = ended == Ended::Suspect;
+    store::synced(&run.deps.db, source, ended.as_str(), &detail, suspect, now).await?;
+    metrics::counter!("stockhold_syncs_total", "supplier" => source.to_string(), "outcome" => ended.as_str())
         .increment(1);
     let (kind, subject) = (AlertKind::FeedSuspect, source.to_string());
     let suspect = match ended {

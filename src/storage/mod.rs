@@ -1,3 +1,0 @@
-//! Placeholder.
-#[derive(Clone, Debug)]
-pub struct Db;
