@@ -12,7 +12,7 @@ pub mod jobs;
 pub mod lifecycle;
 pub mod refunds;
 pub mod settings;
-
+pub mod storage;
 pub mod suppliers;
 pub mod telemetry;
 pub mod webhook_signature;

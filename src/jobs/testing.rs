@@ -241,7 +241,8 @@ pub fn unanswered() -> Fault {
 
 /// For kinds that use no database.
 fn no_db() -> crate::storage::Db {
-    crate::storage::Db
+    let options = crate::storage::Options::default();
+    crate::storage::Db::open("sqlite:///nonexistent/none.db", &options).expect("opens lazily")
 }
 
 /// Everything that a job works with, on one stage, at [`START`].
