@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cell::Json;
 use super::db::Tx;
 use super::error::Result;
-use super::sql::{Arg, Sql, args, texts};
+use super::sql::{Arg, Sql, args, list as list_of, texts};
 use super::table::{insert, insert_rows_with, row, table};
 use crate::clock::Timestamp;
 use crate::domain::job::{Job, JobRequest};
@@ -78,6 +78,8 @@ pub enum Finish {
     Done,
     /// Made progress; again then.
     At(Timestamp),
+    /// Not begun; again then. Neither a failure nor progress.
+    Later(Timestamp),
     /// Failed; again then.
     Failed { error: String, at: Timestamp },
     /// Given up, for a person.
@@ -103,7 +105,7 @@ static OWE: std::sync::LazyLock<Sql> = std::sync::LazyLock::new(|| {
 
 texts! {
     CLAIM = format!("WITH due AS MATERIALIZED (
-            SELECT id FROM jobs WHERE state <> 'dead' AND {DUE} <= $1
+            SELECT id FROM jobs WHERE state <> 'dead' AND {DUE} <= $1 AND kind IN (LIST($5))
             ORDER BY {DUE}, id LIMIT $2 FOR UPDATE SKIP LOCKED)
         UPDATE jobs SET state = 'running', lease_token = jobs.lease_token + 1,
             attempts = jobs.attempts + 1, lease_until = $3, worker = $4
@@ -119,6 +121,10 @@ texts! {
     AGAIN = "UPDATE jobs SET state = 'ready',
             run_at = CASE WHEN wake_at < $3 THEN wake_at ELSE $3 END, wake_at = NULL,
             attempts = 0, lease_until = NULL, worker = NULL, last_error = NULL
+        WHERE id = $1 AND lease_token = $2 AND state = 'running'";
+    LATER = "UPDATE jobs SET state = 'ready',
+            run_at = CASE WHEN wake_at < $3 THEN wake_at ELSE $3 END, wake_at = NULL,
+            attempts = attempts - 1, lease_until = NULL, worker = NULL
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
     FAILED = "UPDATE jobs SET state = 'ready', run_at = $3, wake_at = NULL,
             lease_until = NULL, worker = NULL, last_error = $4
@@ -179,19 +185,22 @@ pub async fn owe(
     Ok(earliest)
 }
 
-/// Claims up to `limit` jobs that are due (or whose lease has ended) until `lease_until`, the
-/// longest due first.
+/// Claims up to `limit` jobs of these kinds that are due (or whose lease has ended) until
+/// `lease_until`, the longest due first.
 ///
 /// # Errors
 /// The database's.
 pub async fn claim(
     tx: &mut Tx,
     now: Timestamp,
+    kinds: &[&str],
     limit: i64,
     worker: &str,
     lease_until: Timestamp,
 ) -> Result<Vec<Claimed>> {
-    let rows: Vec<ClaimedRow> = tx.all(&CLAIM, args![now, limit, lease_until, worker]).await?;
+    let mut args = args![now, limit, lease_until, worker];
+    args.push(list_of(kinds));
+    let rows: Vec<ClaimedRow> = tx.all(&CLAIM, args).await?;
     let mut claimed = Vec::with_capacity(rows.len());
     for row in rows {
         match serde_json::from_str::<Job>(&row.payload) {
@@ -232,6 +241,7 @@ pub async fn finish(tx: &mut Tx, id: i64, token: i64, wakes: i64, finish: Finish
             deleted => deleted,
         },
         Finish::At(at) => tx.run(&AGAIN, args![id, token, at]).await?,
+        Finish::Later(at) => tx.run(&LATER, args![id, token, at]).await?,
         Finish::Failed { error, at } => tx.run(&FAILED, args![id, token, at, error]).await?,
         Finish::Dead { error } => tx.run(&DEAD, args![id, token, error]).await?,
     };
