@@ -8,7 +8,6 @@ use super::error::{Error, Result};
 use super::sql::{Sql, args, list, texts};
 use super::table::{insert, insert_rows_with, table};
 use crate::clock::{Span, Timestamp};
-use crate::engine::KeptAnswer;
 
 /// An answer is kept for 24 h where not for ever.
 pub const KEEP_ANSWERS: Span = Span::hours(24);
@@ -31,19 +30,19 @@ table! {
     }
 }
 
-/// An answer with the hash of the body that it answered.
+/// An answer (its status and JSON text) with the hash of the body that it answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub body_hash: String,
-    pub answer: KeptAnswer,
+    pub status: u16,
+    pub body: String,
 }
 
 /// An answer to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep {
     pub scope: Scope,
-    pub body_hash: String,
-    pub answer: KeptAnswer,
+    pub kept: Kept,
     pub for_ever: bool,
 }
 
@@ -98,12 +97,12 @@ pub async fn kept(
         if scopes.contains(&scope) {
             let status = u16::try_from(row.status)
                 .map_err(|e| Error::Poison(format!("a kept answer's status: {e}")))?;
-            let answer = KeptAnswer {
+            let answer = Kept {
+                body_hash: row.body_hash,
                 status,
                 body: row.body,
             };
-            let body_hash = row.body_hash;
-            kept.insert(scope, Kept { body_hash, answer });
+            kept.insert(scope, answer);
         }
     }
     Ok(kept)
@@ -123,9 +122,9 @@ pub async fn keep(tx: &mut Tx, answers: Vec<Keep>, now: Timestamp) -> Result<()>
                 api_key,
                 path,
                 key,
-                body_hash: keep.body_hash,
-                status: i64::from(keep.answer.status),
-                body: keep.answer.body,
+                body_hash: keep.kept.body_hash,
+                status: i64::from(keep.kept.status),
+                body: keep.kept.body,
                 created_at: now,
                 keep_until: (!keep.for_ever).then_some(now + KEEP_ANSWERS),
             }
