@@ -71,6 +71,7 @@ pub struct Runner {
     /// ourselves runs twice until the older run has noticed.
     held: BTreeMap<(i64, i64), (usize, Arc<Held>)>,
     beaten_at: Timestamp,
+    grace: Duration,
     /// Cancelled when the grace is over.
     cut: CancellationToken,
 }
@@ -92,8 +93,16 @@ impl Runner {
             wake,
             running: JoinSet::new(),
             held: BTreeMap::new(),
+            grace: GRACE,
             cut: CancellationToken::new(),
         }
+    }
+
+    /// Lets running jobs go on for so long once the program stops.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Runner {
+        self.grace = grace;
+        self
     }
 
     /// Runs until `stopping`, then lets what runs finish, or hands it back when the grace is over.
@@ -224,7 +233,7 @@ impl Runner {
 
     /// Claims nothing more; what runs finishes, or is handed back.
     async fn drain(&mut self) {
-        let over = tokio::time::sleep(GRACE);
+        let over = tokio::time::sleep(self.grace);
         tokio::pin!(over);
         while !self.running.is_empty() {
             self.beat().await;

@@ -23,6 +23,8 @@ use crate::engine::Envelope;
 /// Waited after a first failure, then doubled.
 const FIRST_BACKOFF: Span = Span::secs(2);
 const LONGEST_BACKOFF: Span = Span::minutes(10);
+/// Waited by what is due at every slot.
+const REGULAR_BACKOFF: Span = Span::secs(5);
 /// How often writing an end down is tried; after that the lease ends by itself.
 const TRIES: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -95,7 +97,13 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
         Ended::Ran(Ok(Answer::Done)) => ("done", Finish::Done),
         Ended::Ran(Ok(Answer::At(at))) => ("again", Finish::At(at)),
         Ended::Ran(Err(Stop::Until(at))) => ("waits", Finish::Later(at)),
-        Ended::Ran(Err(Stop::Retry(error))) if may_retry(deps, claimed) => {
+        // What is due at every slot is never parked for failing, or no slot would run it again; the
+        // watchdog tells of it. It counts as progress, so that its attempts are claims that died.
+        Ended::Ran(Err(Stop::Retry(error))) if schedule::is_regular(&claimed.job) => {
+            let at = deps.clock.now() + REGULAR_BACKOFF;
+            (log_failure(claimed, &error, false), Finish::At(at))
+        }
+        Ended::Ran(Err(Stop::Retry(error))) if claimed.attempts < deps.max_attempts => {
             let attempt = u32::try_from(claimed.attempts).unwrap_or(u32::MAX);
             let wait = backoff::delay(FIRST_BACKOFF, LONGEST_BACKOFF, attempt, &claimed.job.key());
             let at = deps.clock.now() + wait;
@@ -138,12 +146,6 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
         }
     }
     "unfinished"
-}
-
-/// What is due at every slot is never parked for failing, or no slot would run it again; the
-/// watchdog tells of it instead.
-fn may_retry(deps: &Deps, claimed: &Claimed) -> bool {
-    claimed.attempts < deps.max_attempts || schedule::is_regular(&claimed.job)
 }
 
 /// Notes that a schedule's job ran to an end of its own.

@@ -323,7 +323,7 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full);
-    let reader = connect.pragma("query_only", "on");
+    let reader = connect.create_if_missing(true).pragma("query_only", "on");
     Ok(Pools::Sqlite {
         writer: pool(1).connect_lazy_with(writer),
         readers: pool(options.readers.max(1)).connect_lazy_with(reader),

@@ -1,5 +1,6 @@
 //! The one integration binary: each folder is a suite.
 
 mod conformance;
+mod jobs;
 mod suppliers;
 mod tidy;
