@@ -100,7 +100,10 @@ async fn an_answer_is_kept_for_its_time(test: TestDb) {
     let all = kept(&test, &["k1", "k2", "k3"], 11).await;
     assert_eq!(
         all,
-        BTreeMap::from([(scope("k1"), answer("{\"a\":1}")), (scope("k2"), answer("{}"))])
+        BTreeMap::from([
+            (scope("k1"), answer("{\"a\":1}")),
+            (scope("k2"), answer("{}"))
+        ])
     );
     let mut elsewhere = scope("k1");
     elsewhere.1 = "/v1/other".into();
@@ -116,7 +119,9 @@ async fn an_answer_is_kept_for_its_time(test: TestDb) {
     let last = DAY + 9;
     assert_eq!(kept(&test, &["k1"], last).await.len(), 1);
     assert_eq!(kept(&test, &["k1", "k2"], DAY + 10).await.len(), 1);
-    keep(&test, "k1", "{\"b\":2}", false, DAY + 10).await.unwrap();
+    keep(&test, "k1", "{\"b\":2}", false, DAY + 10)
+        .await
+        .unwrap();
     let again = kept(&test, &["k1"], DAY + 11).await;
     assert_eq!(again[&scope("k1")], answer("{\"b\":2}"));
 }

@@ -71,11 +71,20 @@ async fn one_key_is_one_job_at_its_earliest_time(test: TestDb) {
         (deadline(30), at(25)),
     ];
     assert_eq!(owe(&test, asked, at(1)).await, Some(at(25)));
-    assert_eq!(owe(&test, vec![(Job::Sweep, at(60))], at(2)).await, Some(at(60)));
-    assert_eq!(owe(&test, vec![(Job::Sweep, at(40))], at(3)).await, Some(at(40)));
+    assert_eq!(
+        owe(&test, vec![(Job::Sweep, at(60))], at(2)).await,
+        Some(at(60))
+    );
+    assert_eq!(
+        owe(&test, vec![(Job::Sweep, at(40))], at(3)).await,
+        Some(at(40))
+    );
     assert_eq!(owe(&test, Vec::new(), at(3)).await, None);
     let rows = "SELECT run_at FROM jobs ORDER BY run_at";
-    assert_eq!(test.numbers(rows, Vec::new()).await, vec![at(25).0, at(40).0]);
+    assert_eq!(
+        test.numbers(rows, Vec::new()).await,
+        vec![at(25).0, at(40).0]
+    );
     assert_eq!(next(&test).await, Some(at(25)));
     let wakes = "SELECT wakes FROM jobs ORDER BY run_at";
     assert_eq!(test.numbers(wakes, Vec::new()).await, vec![0, 2]);
@@ -90,7 +99,11 @@ async fn the_longest_due_are_claimed_first_and_each_once(test: TestDb) {
         names(&first).into_iter().collect::<BTreeSet<_>>(),
         BTreeSet::from(["expire:3".to_owned(), "expire:4".to_owned()])
     );
-    assert!(first.iter().all(|c| (c.token, c.attempts, c.lease_until) == (1, 1, at(35))));
+    assert!(
+        first
+            .iter()
+            .all(|c| (c.token, c.attempts, c.lease_until) == (1, 1, at(35)))
+    );
     assert_eq!(names(&claim(&test, at(5), 2, 30).await), vec!["expire:5"]);
     assert_eq!(claim(&test, at(5), 2, 30).await, Vec::new());
     assert_eq!(next(&test).await, Some(at(9)));
@@ -114,9 +127,9 @@ async fn eight_claimers_share_a_queue_without_overlap(test: TestDb) {
                     let worker = format!("worker-{n}");
                     let claimed = db
                         .transact::<_, stockhold::storage::Error, _>(move |tx| {
-                            Box::pin(async move {
-                                jobs::claim(tx, at(500), 7, &worker, at(600)).await
-                            })
+                            Box::pin(
+                                async move { jobs::claim(tx, at(500), 7, &worker, at(600)).await },
+                            )
                         })
                         .await
                         .unwrap();
@@ -157,7 +170,10 @@ async fn a_lost_lease_is_taken_over_and_its_holder_fenced(test: TestDb) {
     for late in [
         Finish::Done,
         Finish::At(at(70)),
-        Finish::Failed { error: "x".into(), at: at(70) },
+        Finish::Failed {
+            error: "x".into(),
+            at: at(70),
+        },
         Finish::Dead { error: "x".into() },
     ] {
         assert!(!finish(&test, &first, late).await);
@@ -170,7 +186,12 @@ async fn a_lost_lease_is_taken_over_and_its_holder_fenced(test: TestDb) {
 async fn a_job_asked_for_while_it_runs_is_put_back(test: TestDb) {
     owe(&test, vec![(Job::Sweep, at(1)), (Job::Prune, at(1))], at(0)).await;
     let claimed = claim(&test, at(1), 2, 30).await;
-    owe(&test, vec![(Job::Sweep, at(90)), (Job::Prune, at(80))], at(2)).await;
+    owe(
+        &test,
+        vec![(Job::Sweep, at(90)), (Job::Prune, at(80))],
+        at(2),
+    )
+    .await;
     owe(&test, vec![(Job::Sweep, at(70))], at(2)).await;
     owe(&test, vec![(Job::Sweep, at(75))], at(2)).await;
     let (sweep, prune) = match claimed[0].job {
@@ -182,7 +203,10 @@ async fn a_job_asked_for_while_it_runs_is_put_back(test: TestDb) {
     // At the earlier of what it wants itself and what it was asked for.
     assert!(finish(&test, prune, Finish::At(at(85))).await);
     let due = "SELECT run_at FROM jobs WHERE state = 'ready' ORDER BY run_at";
-    assert_eq!(test.numbers(due, Vec::new()).await, vec![at(70).0, at(80).0]);
+    assert_eq!(
+        test.numbers(due, Vec::new()).await,
+        vec![at(70).0, at(80).0]
+    );
     let again = claim(&test, at(80), 2, 30).await;
     for claimed in &again {
         assert_eq!((claimed.token, claimed.attempts), (2, 1));
@@ -218,13 +242,18 @@ async fn a_failure_keeps_its_count_and_a_success_does_not(test: TestDb) {
     assert_eq!(read(&test).await.last_error.as_deref(), Some("no answer"));
     assert!(finish(&test, &claimed, Finish::At(at(50))).await);
     let job = read(&test).await;
-    assert_eq!((job.attempts, job.last_error, job.state.as_str()), (0, None, "ready"));
+    assert_eq!(
+        (job.attempts, job.last_error, job.state.as_str()),
+        (0, None, "ready")
+    );
 }
 
 async fn a_dead_job_stays_dead_until_retried(test: TestDb) {
     owe(&test, vec![(Job::Sweep, at(1))], at(0)).await;
     let claimed = claim(&test, at(1), 1, 5).await.remove(0);
-    let dead = Finish::Dead { error: "always fails".into() };
+    let dead = Finish::Dead {
+        error: "always fails".into(),
+    };
     assert!(finish(&test, &claimed, dead).await);
     owe(&test, vec![(Job::Sweep, at(1))], at(2)).await;
     assert_eq!(claim(&test, at(100), 1, 5).await, Vec::new());
@@ -253,7 +282,12 @@ async fn a_dead_job_stays_dead_until_retried(test: TestDb) {
 }
 
 async fn a_payload_that_cannot_be_read_stops_no_other(test: TestDb) {
-    owe(&test, vec![(deadline(1), at(1)), (Job::Sweep, at(2))], at(0)).await;
+    owe(
+        &test,
+        vec![(deadline(1), at(1)), (Job::Sweep, at(2))],
+        at(0),
+    )
+    .await;
     test.run("UPDATE jobs SET payload = '{\"kind\":\"of the future\"}' WHERE key = 'expire:1'")
         .await
         .unwrap();
@@ -266,7 +300,10 @@ async fn a_payload_that_cannot_be_read_stops_no_other(test: TestDb) {
         .unwrap();
     assert_eq!(dead.len(), 1);
     let error = dead[0].last_error.as_deref().unwrap();
-    assert!(error.starts_with("the payload of expire:1 cannot be read"), "{error}");
+    assert!(
+        error.starts_with("the payload of expire:1 cannot be read"),
+        "{error}"
+    );
 }
 
 async fn a_drain_hands_back_what_it_has(test: TestDb) {
@@ -277,7 +314,10 @@ async fn a_drain_hands_back_what_it_has(test: TestDb) {
     };
     assert_eq!(release("another").await.unwrap(), 0);
     assert_eq!(release("worker-1").await.unwrap(), 2);
-    assert!(!finish(&test, &claimed[0], Finish::Done).await, "handed back");
+    assert!(
+        !finish(&test, &claimed[0], Finish::Done).await,
+        "handed back"
+    );
     let again = claim(&test, at(5), 5, 30).await;
     assert_eq!(again.len(), 2);
     assert!(again.iter().all(|c| c.attempts == 1 && c.token > 1));
@@ -287,7 +327,12 @@ async fn a_fence_holds_until_the_commit(test: TestDb) {
     owe(&test, vec![(Job::Sweep, at(1)), (Job::Prune, at(1))], at(0)).await;
     let claimed = claim(&test, at(1), 5, 30).await;
     let (a, b) = (claimed[0].id, claimed[1].id);
-    let asked = vec![(a, 1), (b, 0), (b + 1, 1)];
+    let wrong = vec![(a, 0), (a, 2), (b, 1), (b + 1, 1)];
+    let valid = test
+        .transact(move |tx| Box::pin(async move { jobs::fences(tx, &wrong).await }))
+        .await;
+    assert_eq!(valid, Ok(BTreeSet::from([(b, 1)])));
+    let asked = vec![(a, 1)];
     let db = test.db.clone();
     let (checked, wait) = tokio::sync::oneshot::channel();
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
@@ -322,7 +367,9 @@ async fn a_slot_is_ticked_once(test: TestDb) {
     let tick = |slot: i64, now: i64| {
         test.transact(move |tx| {
             Box::pin(async move {
-                let job = Job::Sync { supplier: SourceId::from("s1688") };
+                let job = Job::Sync {
+                    supplier: SourceId::from("s1688"),
+                };
                 schedules::tick(tx, "sync:s1688", at(slot), job, at(now)).await
             })
         })

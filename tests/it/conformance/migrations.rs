@@ -7,7 +7,11 @@ use stockhold::storage::Error;
 
 use super::{TestDb, on_both};
 
-on_both!(again_does_nothing, a_newer_schema_is_refused, an_older_one_is_told);
+on_both!(
+    again_does_nothing,
+    a_newer_schema_is_refused,
+    an_older_one_is_told
+);
 
 async fn again_does_nothing(test: TestDb) {
     test.db.migrate().await.unwrap();
@@ -50,7 +54,9 @@ async fn nothing_at_all_is_told(test: TestDb) {
         matches!(&told, Err(Error::Unavailable(why)) if why.contains("migration 1 is missing")),
         "{told:?}"
     );
-    let write = test.run("INSERT INTO command_groups (id, at) VALUES ('g', 1)").await;
+    let write = test
+        .run("INSERT INTO command_groups (id, at) VALUES ('g', 1)")
+        .await;
     assert!(
         matches!(&write, Err(Error::Unavailable(why)) if why.contains("schema does not fit")),
         "{write:?}"
