@@ -97,11 +97,7 @@ pub async fn kept(
         if scopes.contains(&scope) {
             let status = u16::try_from(row.status)
                 .map_err(|e| Error::Poison(format!("a kept answer's status: {e}")))?;
-            let answer = Kept {
-                body_hash: row.body_hash,
-                status,
-                body: row.body,
-            };
+            let answer = Kept { body_hash: row.body_hash, status, body: row.body };
             kept.insert(scope, answer);
         }
     }
@@ -145,9 +141,7 @@ pub async fn keep(tx: &mut Tx, answers: Vec<Keep>, now: Timestamp) -> Result<()>
 /// # Errors
 /// The database's.
 pub async fn prune(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64> {
-    let groups = tx
-        .run(&PRUNE_GROUPS, args![now - KEEP_GROUPS, limit])
-        .await?;
+    let groups = tx.run(&PRUNE_GROUPS, args![now - KEEP_GROUPS, limit]).await?;
     let kept = tx.run(&PRUNE_KEPT, args![now, limit]).await?;
     Ok(groups.saturating_add(kept))
 }

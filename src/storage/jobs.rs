@@ -191,9 +191,7 @@ pub async fn claim(
     worker: &str,
     lease_until: Timestamp,
 ) -> Result<Vec<Claimed>> {
-    let rows: Vec<ClaimedRow> = tx
-        .all(&CLAIM, args![now, limit, lease_until, worker])
-        .await?;
+    let rows: Vec<ClaimedRow> = tx.all(&CLAIM, args![now, limit, lease_until, worker]).await?;
     let mut claimed = Vec::with_capacity(rows.len());
     for row in rows {
         match serde_json::from_str::<Job>(&row.payload) {

@@ -102,15 +102,9 @@ pub(super) async fn names(
     let keys = pairs(tx, &PLACEMENT_KEYS, &needs.placement_keys).await?;
     world.placement_keys = keys.into_iter().map(|(k, id)| (k, id.into())).collect();
     let refunds = pairs(tx, &REFUNDS, &needs.refunds).await?;
-    world.refunds = refunds
-        .into_iter()
-        .map(|(r, id)| (r.into(), id.into()))
-        .collect();
+    world.refunds = refunds.into_iter().map(|(r, id)| (r.into(), id.into())).collect();
     let purchases = pairs(tx, &PURCHASES, &needs.purchases).await?;
-    world.purchases = purchases
-        .into_iter()
-        .map(|(p, id)| (p.into(), id.into()))
-        .collect();
+    world.purchases = purchases.into_iter().map(|(p, id)| (p.into(), id.into())).collect();
     owned.extend(world.external.values().cloned());
     owned.extend(world.placement_keys.values().cloned());
     owned.extend(world.refunds.values().cloned());
@@ -137,11 +131,9 @@ pub(super) async fn strangers(
 ) -> Result<BTreeSet<OrderId>> {
     let mut found = BTreeSet::new();
     let most = |n: usize| Arg::Int(i64::try_from(n).ok());
-    for (sql, levels) in [
-        (&*SETTLING, &needs.settling),
-        (&*JUDGED, &needs.judged),
-        (&*COUNTED, &needs.counted),
-    ] {
+    for (sql, levels) in
+        [(&*SETTLING, &needs.settling), (&*JUDGED, &needs.judged), (&*COUNTED, &needs.counted)]
+    {
         if !levels.is_empty() {
             let rows: Vec<(String,)> = tx.all(sql, vec![list(levels), most(MOST)]).await?;
             found.extend(rows.into_iter().map(|(id,)| OrderId::from(id)));
@@ -172,10 +164,8 @@ pub(super) async fn skus(
     let keys: BTreeSet<&SkuKey> = asked.iter().chain(world.aliases.values()).collect();
     let rows: Vec<SkuRow> = tx.all(&SKUS, vec![list(&keys)]).await?;
     let sources: Vec<SourceRow> = tx.all(&SOURCES, vec![list(&keys)]).await?;
-    let mut skus: BTreeMap<SkuKey, Sku> = rows
-        .into_iter()
-        .map(|r| (r.key.clone(), r.into()))
-        .collect();
+    let mut skus: BTreeMap<SkuKey, Sku> =
+        rows.into_iter().map(|r| (r.key.clone(), r.into())).collect();
     let mut levels = BTreeSet::new();
     for row in sources {
         if let Some(sku) = skus.get_mut(&row.sku) {

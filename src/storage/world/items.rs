@@ -64,10 +64,7 @@ impl UnitRow {
 }
 
 fn is_open_question(confirmation: Option<Confirmation>) -> bool {
-    matches!(
-        confirmation,
-        Some(Confirmation::Waiting | Confirmation::Unknown)
-    )
+    matches!(confirmation, Some(Confirmation::Waiting | Confirmation::Unknown))
 }
 
 impl From<UnitRow> for ItemUnits {
@@ -103,10 +100,7 @@ pub(super) async fn views(
     }
     let rows: Vec<UnitRow> = tx.all(&UNITS, vec![list(judged)]).await?;
     let mut undecided: BTreeMap<LevelId, BTreeSet<(Option<Timestamp>, OrderId)>> = BTreeMap::new();
-    world.items = judged
-        .iter()
-        .map(|level| (level.clone(), ItemView::default()))
-        .collect();
+    world.items = judged.iter().map(|level| (level.clone(), ItemView::default())).collect();
     for row in rows {
         if row.is_undecided() {
             undecided
@@ -146,11 +140,7 @@ pub(super) fn lists(needs: &Needs, now: Timestamp, world: &mut World) {
             o.state == State::PendingPayment && o.deadline_at.is_some_and(|d| d <= now)
         });
         overdue.sort_by(|a, b| (a.deadline_at, &a.id).cmp(&(b.deadline_at, &b.id)));
-        let ids = overdue
-            .iter()
-            .take(MOST_OVERDUE)
-            .map(|o| o.id.clone())
-            .collect();
+        let ids = overdue.iter().take(MOST_OVERDUE).map(|o| o.id.clone()).collect();
         world.overdue.insert(level.clone(), ids);
     }
 }
@@ -158,11 +148,7 @@ pub(super) fn lists(needs: &Needs, now: Timestamp, world: &mut World) {
 /// Loaded orders with an open hold on the level.
 fn holders<'w>(world: &'w World, level: &LevelId, also: impl Fn(&Order) -> bool) -> Vec<&'w Order> {
     let holds = |o: &Order| o.holds.iter().any(|h| h.is_open() && &h.level == level);
-    world
-        .orders
-        .values()
-        .filter(|o| holds(o) && also(o))
-        .collect()
+    world.orders.values().filter(|o| holds(o) && also(o)).collect()
 }
 
 /// Corrects counters that differ from the sums of the level's holds, each with its ledger entry.
@@ -177,10 +163,8 @@ pub(super) async fn recount(
         return Ok(());
     }
     let rows: Vec<(String, i64, i64)> = tx.all(&SUMS, vec![list(levels)]).await?;
-    let sums: BTreeMap<LevelId, (i64, i64)> = rows
-        .into_iter()
-        .map(|(id, held, committed)| (id.into(), (held, committed)))
-        .collect();
+    let sums: BTreeMap<LevelId, (i64, i64)> =
+        rows.into_iter().map(|(id, held, committed)| (id.into(), (held, committed))).collect();
     for id in levels {
         let Some(level) = world.levels.get_mut(id) else {
             continue;
@@ -198,10 +182,8 @@ pub(super) async fn recount(
         if by == Shift::default() {
             continue;
         }
-        let mut note = format!(
-            "held {} → {held}, committed {} → {committed}",
-            level.held, level.committed
-        );
+        let mut note =
+            format!("held {} → {held}, committed {} → {committed}", level.held, level.committed);
         if by.quantity != 0 {
             note.push_str(&format!(", quantity {} → {quantity}", level.quantity));
         }

@@ -101,10 +101,7 @@ async fn lock_orders(
         return Ok(BTreeMap::new());
     }
     let rows: Vec<OrderRow> = tx.all(sql, vec![list(ids)]).await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.id.clone(), row.into()))
-        .collect())
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
 async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<LevelId, Level>> {
@@ -112,10 +109,7 @@ async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<Le
         return Ok(BTreeMap::new());
     }
     let rows: Vec<LevelRow> = tx.all(&LOCK_LEVELS, vec![list(ids)]).await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.id.clone(), row.into()))
-        .collect())
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
 async fn suppliers(tx: &mut Tx) -> Result<BTreeMap<SourceId, Paused>> {

@@ -25,16 +25,11 @@ fn open(subject: &str) -> AlertChange {
 }
 
 fn close(subject: &str) -> AlertChange {
-    AlertChange::Close {
-        kind: AlertKind::LowStock,
-        subject: subject.into(),
-    }
+    AlertChange::Close { kind: AlertKind::LowStock, subject: subject.into() }
 }
 
 async fn say(test: &TestDb, now: Timestamp, changes: Vec<AlertChange>) {
-    test.change(&Needs::default(), now, move |world| world.alerts = changes)
-        .await
-        .unwrap();
+    test.change(&Needs::default(), now, move |world| world.alerts = changes).await.unwrap();
 }
 
 /// What is owed to the channels.
@@ -65,34 +60,16 @@ async fn list(test: &TestDb, open_only: bool) -> Vec<alerts::Alert> {
 async fn an_alert_is_open_once_and_told_once(test: TestDb) {
     say(&test, at(10), vec![open("A"), open("B"), close("C")]).await;
     say(&test, at(20), vec![open("A"), open("A")]).await;
-    assert_eq!(
-        told(&test).await,
-        keys(&["alert:1:opened", "alert:2:opened"])
-    );
+    assert_eq!(told(&test).await, keys(&["alert:1:opened", "alert:2:opened"]));
     say(&test, at(30), vec![close("A")]).await;
     say(&test, at(40), vec![close("A")]).await;
     say(&test, at(50), vec![open("A")]).await;
     let all = list(&test, false).await;
-    let seen: Vec<_> = all
-        .iter()
-        .map(|a| (a.subject.as_str(), a.opened_at, a.closed_at))
-        .collect();
-    assert_eq!(
-        seen,
-        vec![
-            ("A", at(50), None),
-            ("B", at(10), None),
-            ("A", at(10), Some(at(30)))
-        ]
-    );
+    let seen: Vec<_> = all.iter().map(|a| (a.subject.as_str(), a.opened_at, a.closed_at)).collect();
+    assert_eq!(seen, vec![("A", at(50), None), ("B", at(10), None), ("A", at(10), Some(at(30)))]);
     let newest = all[0].id;
     let reopened = format!("alert:{newest}:opened");
-    let expected = [
-        "alert:1:opened",
-        "alert:2:opened",
-        "alert:1:closed",
-        &reopened,
-    ];
+    let expected = ["alert:1:opened", "alert:2:opened", "alert:1:closed", &reopened];
     assert_eq!(told(&test).await, keys(&expected));
     assert_eq!(list(&test, true).await.len(), 2);
     let one = test
@@ -100,19 +77,11 @@ async fn an_alert_is_open_once_and_told_once(test: TestDb) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(
-        (one.kind, one.detail.as_str()),
-        (AlertKind::LowStock, "3 left")
-    );
+    assert_eq!((one.kind, one.detail.as_str()), (AlertKind::LowStock, "3 left"));
 }
 
 async fn the_last_word_of_a_group_counts(test: TestDb) {
-    say(
-        &test,
-        at(10),
-        vec![open("A"), close("A"), close("B"), open("B")],
-    )
-    .await;
+    say(&test, at(10), vec![open("A"), close("A"), close("B"), open("B")]).await;
     let open_now = list(&test, true).await;
     assert_eq!(open_now.len(), 1);
     assert_eq!(open_now[0].subject, "B");
@@ -147,11 +116,7 @@ async fn a_reminder_comes_once_a_period_until_acknowledged(test: TestDb) {
     assert_eq!(none, Ok(false));
     assert_eq!(remind(2 * day + 10).await.unwrap(), 1);
     let alert = list(&test, true).await.remove(0);
-    assert_eq!(
-        alert.acknowledged_at,
-        Some(at(day + 20)),
-        "the first time stays"
-    );
+    assert_eq!(alert.acknowledged_at, Some(at(day + 20)), "the first time stays");
 }
 
 async fn two_groups_that_open_the_same_alert_make_one(test: TestDb) {

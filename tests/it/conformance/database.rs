@@ -27,8 +27,7 @@ fn insert() -> &'static Sql {
 }
 
 async fn rows(test: &TestDb) -> i64 {
-    test.numbers("SELECT count(*) FROM command_groups", Vec::new())
-        .await[0]
+    test.numbers("SELECT count(*) FROM command_groups", Vec::new()).await[0]
 }
 
 async fn a_caller_that_goes_away_does_not_stop_its_transaction(test: TestDb) {
@@ -84,17 +83,12 @@ async fn a_panic_rolls_back(test: TestDb) {
         .await;
     assert!(matches!(failed, Err(Error::Poison(_))), "{failed:?}");
     assert_eq!(rows(&test).await, 0);
-    test.run("INSERT INTO command_groups (id, at) VALUES ('h', 1)")
-        .await
-        .unwrap();
+    test.run("INSERT INTO command_groups (id, at) VALUES ('h', 1)").await.unwrap();
     assert_eq!(rows(&test).await, 1);
 }
 
 async fn a_transaction_that_never_ends_is_given_up(test: TestDb) {
-    let options = Options {
-        transaction_timeout: Duration::from_millis(200),
-        ..Options::default()
-    };
+    let options = Options { transaction_timeout: Duration::from_millis(200), ..Options::default() };
     let db = Db::open(&test.url, &options).unwrap();
     let given_up = db
         .transact::<(), Error, _>(|tx| {
@@ -138,9 +132,7 @@ async fn reads_see_one_picture_and_write_nothing(test: TestDb) {
         .await
     });
     is_seen.await.unwrap();
-    test.run("INSERT INTO command_groups (id, at) VALUES ('g', 1)")
-        .await
-        .unwrap();
+    test.run("INSERT INTO command_groups (id, at) VALUES ('g', 1)").await.unwrap();
     go.send(()).unwrap();
     assert_eq!(reading.await.unwrap(), Ok((vec![(0,)], vec![(0,)])));
     assert_eq!(rows(&test).await, 1);
@@ -166,9 +158,7 @@ async fn closing_waits_for_what_is_under_way(test: TestDb) {
     go.send(()).unwrap();
     closing.await.unwrap();
     assert_eq!(writing.await.unwrap(), Ok(1));
-    let after = test
-        .run("INSERT INTO command_groups (id, at) VALUES ('x', 1)")
-        .await;
+    let after = test.run("INSERT INTO command_groups (id, at) VALUES ('x', 1)").await;
     assert!(matches!(after, Err(Error::Unavailable(_))), "{after:?}");
 }
 
@@ -189,10 +179,7 @@ async fn a_full_disk_is_said_to_be_full() {
     let grow = sql("INSERT INTO command_groups (id, at)
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
          SELECT 'group ' || i, i FROM n");
-    let (limit, free) = (
-        sql("PRAGMA max_page_count = 60"),
-        sql("PRAGMA max_page_count = 100000"),
-    );
+    let (limit, free) = (sql("PRAGMA max_page_count = 60"), sql("PRAGMA max_page_count = 100000"));
     let full = test
         .transact(move |tx| {
             Box::pin(async move {
@@ -244,11 +231,9 @@ async fn a_read_only_file_is_said_to_be_so() {
 async fn a_read_only_server_is_said_to_be_so() {
     let test = TestDb::postgres().await;
     let name = test.url.rsplit('/').next().unwrap().to_owned();
-    test.run(&format!(
-        "ALTER DATABASE {name} SET default_transaction_read_only = on"
-    ))
-    .await
-    .unwrap();
+    test.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"))
+        .await
+        .unwrap();
     let db = Db::open(&test.url, &Options::default()).unwrap();
     let refused = db
         .transact::<_, Error, _>(|tx| Box::pin(async move { tx.run(insert(), Vec::new()).await }))
@@ -262,10 +247,7 @@ async fn a_read_only_server_is_said_to_be_so() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
-    let options = Options {
-        acquire_timeout: Duration::from_millis(300),
-        ..Options::default()
-    };
+    let options = Options { acquire_timeout: Duration::from_millis(300), ..Options::default() };
     let db = Db::open("postgres://nobody@127.0.0.1:1/none", &options).unwrap();
     let down = db
         .transact::<_, Error, _>(|tx| Box::pin(async move { tx.run(insert(), Vec::new()).await }))
@@ -322,10 +304,7 @@ async fn a_connection_that_dies_in_the_commit_leaves_it_unknown() {
             })
         })
         .await;
-    assert!(
-        matches!(unknown, Err(Error::CommitUnknown(_))),
-        "{unknown:?}"
-    );
+    assert!(matches!(unknown, Err(Error::CommitUnknown(_))), "{unknown:?}");
     assert_eq!(rows(&test).await, 0);
     other.close().await;
 }
@@ -339,10 +318,7 @@ fn one_process_at_a_time_has_the_file() {
     let Error::Unavailable(why) = &refused else {
         panic!("{refused:?}");
     };
-    let named = format!(
-        "the database file is in use by process {} (it-",
-        std::process::id()
-    );
+    let named = format!("the database file is in use by process {} (it-", std::process::id());
     assert!(why.starts_with(&named), "{why}");
     drop(claim);
     claim_file(&url).unwrap();

@@ -17,8 +17,7 @@ on_both!(
 );
 
 async fn begin(db: &Db, id: &'static str) -> Result<bool, Error> {
-    db.transact(move |tx| Box::pin(async move { groups::begin_group(tx, id, at(1)).await }))
-        .await
+    db.transact(move |tx| Box::pin(async move { groups::begin_group(tx, id, at(1)).await })).await
 }
 
 async fn a_group_is_committed_once(test: TestDb) {
@@ -69,19 +68,11 @@ fn scope(key: &str) -> Scope {
 }
 
 fn answer(body: &str) -> Kept {
-    Kept {
-        body_hash: "h1".into(),
-        status: 201,
-        body: body.into(),
-    }
+    Kept { body_hash: "h1".into(), status: 201, body: body.into() }
 }
 
 async fn keep(test: &TestDb, key: &str, body: &str, for_ever: bool, now: i64) -> Result<(), Error> {
-    let keep = Keep {
-        scope: scope(key),
-        kept: answer(body),
-        for_ever,
-    };
+    let keep = Keep { scope: scope(key), kept: answer(body), for_ever };
     test.transact(move |tx| Box::pin(async move { groups::keep(tx, vec![keep], at(now)).await }))
         .await
 }
@@ -100,10 +91,7 @@ async fn an_answer_is_kept_for_its_time(test: TestDb) {
     let all = kept(&test, &["k1", "k2", "k3"], 11).await;
     assert_eq!(
         all,
-        BTreeMap::from([
-            (scope("k1"), answer("{\"a\":1}")),
-            (scope("k2"), answer("{}"))
-        ])
+        BTreeMap::from([(scope("k1"), answer("{\"a\":1}")), (scope("k2"), answer("{}"))])
     );
     let mut elsewhere = scope("k1");
     elsewhere.1 = "/v1/other".into();
@@ -119,9 +107,7 @@ async fn an_answer_is_kept_for_its_time(test: TestDb) {
     let last = DAY + 9;
     assert_eq!(kept(&test, &["k1"], last).await.len(), 1);
     assert_eq!(kept(&test, &["k1", "k2"], DAY + 10).await.len(), 1);
-    keep(&test, "k1", "{\"b\":2}", false, DAY + 10)
-        .await
-        .unwrap();
+    keep(&test, "k1", "{\"b\":2}", false, DAY + 10).await.unwrap();
     let again = kept(&test, &["k1"], DAY + 11).await;
     assert_eq!(again[&scope("k1")], answer("{\"b\":2}"));
 }

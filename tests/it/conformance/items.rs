@@ -36,10 +36,7 @@ fn order(id: &str, state: State, paid_secs: i64, held: Hold) -> Order {
 }
 
 fn share(quantity: i64, state: HoldState, confirmation: Confirmation) -> Hold {
-    Hold {
-        confirmation: Some(confirmation),
-        ..hold(1, 1, &upstream(), quantity, state)
-    }
+    Hold { confirmation: Some(confirmation), ..hold(1, 1, &upstream(), quantity, state) }
 }
 
 fn bought(order: &mut Order, state: PurchaseState) -> PurchaseId {
@@ -52,70 +49,29 @@ fn bought(order: &mut Order, state: PurchaseState) -> PurchaseId {
 /// o1 and o2 are undecided; o3 is not due; o4 is bought and unpaid; o5 was undone; o6 is over;
 /// o7 has surplus upstream; o8 waits at another level; o9 is paid and its create is unknown.
 fn orders() -> Vec<Order> {
-    let mut o1 = order(
-        "o1",
-        State::Confirming,
-        10,
-        share(2, HoldState::Active, Confirmation::Waiting),
-    );
-    o1.holds.push(Hold {
-        line: 2,
-        ..share(3, HoldState::Active, Confirmation::Confirmed)
-    });
-    let mut o2 = order(
-        "o2",
-        State::Attention,
-        5,
-        share(1, HoldState::Active, Confirmation::Unknown),
-    );
+    let mut o1 =
+        order("o1", State::Confirming, 10, share(2, HoldState::Active, Confirmation::Waiting));
+    o1.holds.push(Hold { line: 2, ..share(3, HoldState::Active, Confirmation::Confirmed) });
+    let mut o2 =
+        order("o2", State::Attention, 5, share(1, HoldState::Active, Confirmation::Unknown));
     o2.holds[0].lost_at = Some(at(77));
-    let o3 = order(
-        "o3",
-        State::Paid,
-        1,
-        share(1, HoldState::Active, Confirmation::NotDue),
-    );
-    let mut o4 = order(
-        "o4",
-        State::Confirming,
-        2,
-        share(4, HoldState::Committed, Confirmation::Confirmed),
-    );
+    let o3 = order("o3", State::Paid, 1, share(1, HoldState::Active, Confirmation::NotDue));
+    let mut o4 =
+        order("o4", State::Confirming, 2, share(4, HoldState::Committed, Confirmation::Confirmed));
     o4.holds[0].counted_at = Some(at(78));
     bought(&mut o4, PurchaseState::Placed);
-    let mut o5 = order(
-        "o5",
-        State::Cancelled,
-        3,
-        share(5, HoldState::Reversed, Confirmation::Confirmed),
-    );
+    let mut o5 =
+        order("o5", State::Cancelled, 3, share(5, HoldState::Reversed, Confirmation::Confirmed));
     o5.holds[0].undone_at = Some(at(79));
-    let o6 = order(
-        "o6",
-        State::Completed,
-        3,
-        share(6, HoldState::Settled, Confirmation::Confirmed),
-    );
-    let mut o7 = order(
-        "o7",
-        State::Shipped,
-        4,
-        share(7, HoldState::Settled, Confirmation::Confirmed),
-    );
+    let o6 =
+        order("o6", State::Completed, 3, share(6, HoldState::Settled, Confirmation::Confirmed));
+    let mut o7 =
+        order("o7", State::Shipped, 4, share(7, HoldState::Settled, Confirmation::Confirmed));
     o7.holds[0].surplus = 7;
     bought(&mut o7, PurchaseState::Shipped);
-    let o8 = order(
-        "o8",
-        State::Confirming,
-        1,
-        hold(1, 1, &warehouse(), 1, HoldState::Active),
-    );
-    let mut o9 = order(
-        "o9",
-        State::Confirmed,
-        4,
-        share(8, HoldState::Active, Confirmation::Confirmed),
-    );
+    let o8 = order("o8", State::Confirming, 1, hold(1, 1, &warehouse(), 1, HoldState::Active));
+    let mut o9 =
+        order("o9", State::Confirmed, 4, share(8, HoldState::Active, Confirmation::Confirmed));
     bought(&mut o9, PurchaseState::Unknown);
     o9.purchases[0].cancel_requested_at = None;
     vec![o1, o2, o3, o4, o5, o6, o7, o8, o9]
@@ -158,10 +114,7 @@ fn at_level(level: &Level) -> BTreeSet<LevelId> {
 
 async fn a_judged_item_shows_its_undecided_orders_and_every_unit(test: TestDb) {
     filled(&test, orders()).await;
-    let needs = Needs {
-        judged: at_level(&upstream()),
-        ..Needs::default()
-    };
+    let needs = Needs { judged: at_level(&upstream()), ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
     let purchase = |order: &str| Some(PurchaseId::from(format!("{order}-s1688-1")));
     let expected = ItemView {
@@ -213,10 +166,7 @@ async fn no_more_than_five_hundred_are_judged(test: TestDb) {
         order(&format!("o{n:03}"), State::Confirming, 900 - n, share)
     };
     filled(&test, (1..=503).map(waiting).collect()).await;
-    let needs = Needs {
-        judged: at_level(&upstream()),
-        ..Needs::default()
-    };
+    let needs = Needs { judged: at_level(&upstream()), ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
     let view = &world.items[&upstream().id];
     assert!(view.more);
@@ -229,10 +179,7 @@ async fn no_more_than_five_hundred_are_judged(test: TestDb) {
 
 async fn settling_finds_what_a_reading_may_settle(test: TestDb) {
     filled(&test, orders()).await;
-    let needs = Needs {
-        settling: at_level(&upstream()),
-        ..Needs::default()
-    };
+    let needs = Needs { settling: at_level(&upstream()), ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
     assert_eq!(ids(world.orders.keys()), vec!["o4", "o5"]);
     assert!(world.items.is_empty());
@@ -246,12 +193,8 @@ async fn a_count_shows_open_orders_newest_first(test: TestDb) {
         order.holds[0].state = state;
         order
     };
-    let elsewhere = order(
-        "o5",
-        State::Confirming,
-        1,
-        share(1, HoldState::Active, Confirmation::Waiting),
-    );
+    let elsewhere =
+        order("o5", State::Confirming, 1, share(1, HoldState::Active, Confirmation::Waiting));
     let orders = vec![
         shelf("o1", 10, HoldState::Active),
         shelf("o2", 30, HoldState::Committed),
@@ -261,37 +204,23 @@ async fn a_count_shows_open_orders_newest_first(test: TestDb) {
         shelf("o6", 30, HoldState::Active),
     ];
     filled(&test, orders).await;
-    let needs = Needs {
-        counted: at_level(&warehouse()),
-        ..Needs::default()
-    };
+    let needs = Needs { counted: at_level(&warehouse()), ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
-    assert_eq!(
-        ids(&world.counted[&warehouse().id]),
-        vec!["o6", "o2", "o3", "o1"]
-    );
+    assert_eq!(ids(&world.counted[&warehouse().id]), vec!["o6", "o2", "o3", "o1"]);
     assert_eq!(world.orders.len(), 4);
 }
 
 async fn overdue_orders_come_oldest_first_and_fifty_at_most(test: TestDb) {
-    let mut orders: Vec<Order> = (1..=52)
-        .map(|n| unpaid(&format!("o{n:02}"), 1, at(1000 - n)))
-        .collect();
+    let mut orders: Vec<Order> =
+        (1..=52).map(|n| unpaid(&format!("o{n:02}"), 1, at(1000 - n))).collect();
     orders.push(unpaid("p1", 1, at(1001)));
     let mut paid = unpaid("p2", 1, at(10));
     paid.state = State::Paid;
     orders.push(paid);
     // Two lines of one order on the level count once.
-    orders[0].holds.push(Hold {
-        line: 2,
-        ..hold(2, 1, &warehouse(), 1, HoldState::Active)
-    });
+    orders[0].holds.push(Hold { line: 2, ..hold(2, 1, &warehouse(), 1, HoldState::Active) });
     filled(&test, orders).await;
-    let needs = Needs {
-        overdue: at_level(&warehouse()),
-        any_overdue: true,
-        ..Needs::default()
-    };
+    let needs = Needs { overdue: at_level(&warehouse()), any_overdue: true, ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
     assert!(world.any_overdue);
     let overdue = &world.overdue[&warehouse().id];
@@ -307,10 +236,7 @@ async fn overdue_orders_come_oldest_first_and_fifty_at_most(test: TestDb) {
 }
 
 fn recount() -> Needs {
-    Needs {
-        recount: BTreeSet::from([warehouse().id, upstream().id]),
-        ..Needs::default()
-    }
+    Needs { recount: BTreeSet::from([warehouse().id, upstream().id]), ..Needs::default() }
 }
 
 /// The counters say held 2 and committed 1 (warehouse), held 9 and committed 4 (supplier); the
@@ -325,26 +251,12 @@ async fn a_recount_puts_the_counters_right_and_says_so(test: TestDb) {
             .iter()
             .map(|e| (e.level.clone(), e.event, e.by, e.note.as_str()))
             .collect();
-        let shift = |held, committed| Shift {
-            quantity: 0,
-            held,
-            committed,
-        };
+        let shift = |held, committed| Shift { quantity: 0, held, committed };
         assert_eq!(
             told,
             vec![
-                (
-                    warehouse().id,
-                    "recount",
-                    shift(1, -1),
-                    "held 2 → 3, committed 1 → 0"
-                ),
-                (
-                    upstream().id,
-                    "recount",
-                    shift(6, 0),
-                    "held 9 → 15, committed 4 → 4"
-                ),
+                (warehouse().id, "recount", shift(1, -1), "held 2 → 3, committed 1 → 0"),
+                (upstream().id, "recount", shift(6, 0), "held 9 → 15, committed 4 → 4"),
             ]
         );
     })
@@ -355,10 +267,7 @@ async fn a_recount_puts_the_counters_right_and_says_so(test: TestDb) {
     let level = &world.levels[&upstream().id];
     assert_eq!((level.held, level.committed, level.version), (15, 4, 42));
     let level = &world.levels[&warehouse().id];
-    assert_eq!(
-        (level.quantity, level.held, level.committed, level.version),
-        (10, 3, 0, 8)
-    );
+    assert_eq!((level.quantity, level.held, level.committed, level.version), (10, 3, 0, 8));
     let entries = "SELECT by_held FROM ledger ORDER BY seq";
     assert_eq!(test.numbers(entries, Vec::new()).await, vec![1, 6]);
 }

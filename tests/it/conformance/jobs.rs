@@ -29,10 +29,7 @@ fn deadline(second: i64) -> Job {
 }
 
 async fn owe(test: &TestDb, requests: Vec<(Job, Timestamp)>, now: Timestamp) -> Option<Timestamp> {
-    let requests = requests
-        .into_iter()
-        .map(|(job, run_at)| JobRequest { job, run_at })
-        .collect();
+    let requests = requests.into_iter().map(|(job, run_at)| JobRequest { job, run_at }).collect();
     test.transact(move |tx| Box::pin(async move { jobs::owe(tx, requests, now).await }))
         .await
         .unwrap()
@@ -55,9 +52,7 @@ async fn finish(test: &TestDb, claimed: &Claimed, how: Finish) -> bool {
 }
 
 async fn next(test: &TestDb) -> Option<Timestamp> {
-    test.transact(|tx| Box::pin(async move { jobs::next_run_at(tx).await }))
-        .await
-        .unwrap()
+    test.transact(|tx| Box::pin(async move { jobs::next_run_at(tx).await })).await.unwrap()
 }
 
 fn names(claimed: &[Claimed]) -> Vec<String> {
@@ -65,26 +60,13 @@ fn names(claimed: &[Claimed]) -> Vec<String> {
 }
 
 async fn one_key_is_one_job_at_its_earliest_time(test: TestDb) {
-    let asked = vec![
-        (deadline(30), at(30)),
-        (Job::Sweep, at(50)),
-        (deadline(30), at(25)),
-    ];
+    let asked = vec![(deadline(30), at(30)), (Job::Sweep, at(50)), (deadline(30), at(25))];
     assert_eq!(owe(&test, asked, at(1)).await, Some(at(25)));
-    assert_eq!(
-        owe(&test, vec![(Job::Sweep, at(60))], at(2)).await,
-        Some(at(60))
-    );
-    assert_eq!(
-        owe(&test, vec![(Job::Sweep, at(40))], at(3)).await,
-        Some(at(40))
-    );
+    assert_eq!(owe(&test, vec![(Job::Sweep, at(60))], at(2)).await, Some(at(60)));
+    assert_eq!(owe(&test, vec![(Job::Sweep, at(40))], at(3)).await, Some(at(40)));
     assert_eq!(owe(&test, Vec::new(), at(3)).await, None);
     let rows = "SELECT run_at FROM jobs ORDER BY run_at";
-    assert_eq!(
-        test.numbers(rows, Vec::new()).await,
-        vec![at(25).0, at(40).0]
-    );
+    assert_eq!(test.numbers(rows, Vec::new()).await, vec![at(25).0, at(40).0]);
     assert_eq!(next(&test).await, Some(at(25)));
     let wakes = "SELECT wakes FROM jobs ORDER BY run_at";
     assert_eq!(test.numbers(wakes, Vec::new()).await, vec![0, 2]);
@@ -99,11 +81,7 @@ async fn the_longest_due_are_claimed_first_and_each_once(test: TestDb) {
         names(&first).into_iter().collect::<BTreeSet<_>>(),
         BTreeSet::from(["expire:3".to_owned(), "expire:4".to_owned()])
     );
-    assert!(
-        first
-            .iter()
-            .all(|c| (c.token, c.attempts, c.lease_until) == (1, 1, at(35)))
-    );
+    assert!(first.iter().all(|c| (c.token, c.attempts, c.lease_until) == (1, 1, at(35))));
     assert_eq!(names(&claim(&test, at(5), 2, 30).await), vec!["expire:5"]);
     assert_eq!(claim(&test, at(5), 2, 30).await, Vec::new());
     assert_eq!(next(&test).await, Some(at(9)));
@@ -170,10 +148,7 @@ async fn a_lost_lease_is_taken_over_and_its_holder_fenced(test: TestDb) {
     for late in [
         Finish::Done,
         Finish::At(at(70)),
-        Finish::Failed {
-            error: "x".into(),
-            at: at(70),
-        },
+        Finish::Failed { error: "x".into(), at: at(70) },
         Finish::Dead { error: "x".into() },
     ] {
         assert!(!finish(&test, &first, late).await);
@@ -186,12 +161,7 @@ async fn a_lost_lease_is_taken_over_and_its_holder_fenced(test: TestDb) {
 async fn a_job_asked_for_while_it_runs_is_put_back(test: TestDb) {
     owe(&test, vec![(Job::Sweep, at(1)), (Job::Prune, at(1))], at(0)).await;
     let claimed = claim(&test, at(1), 2, 30).await;
-    owe(
-        &test,
-        vec![(Job::Sweep, at(90)), (Job::Prune, at(80))],
-        at(2),
-    )
-    .await;
+    owe(&test, vec![(Job::Sweep, at(90)), (Job::Prune, at(80))], at(2)).await;
     owe(&test, vec![(Job::Sweep, at(70))], at(2)).await;
     owe(&test, vec![(Job::Sweep, at(75))], at(2)).await;
     let (sweep, prune) = match claimed[0].job {
@@ -203,10 +173,7 @@ async fn a_job_asked_for_while_it_runs_is_put_back(test: TestDb) {
     // At the earlier of what it wants itself and what it was asked for.
     assert!(finish(&test, prune, Finish::At(at(85))).await);
     let due = "SELECT run_at FROM jobs WHERE state = 'ready' ORDER BY run_at";
-    assert_eq!(
-        test.numbers(due, Vec::new()).await,
-        vec![at(70).0, at(80).0]
-    );
+    assert_eq!(test.numbers(due, Vec::new()).await, vec![at(70).0, at(80).0]);
     let again = claim(&test, at(80), 2, 30).await;
     for claimed in &again {
         assert_eq!((claimed.token, claimed.attempts), (2, 1));
@@ -220,10 +187,7 @@ async fn a_failure_keeps_its_count_and_a_success_does_not(test: TestDb) {
     for attempt in 1..=3 {
         let claimed = claim(&test, at(attempt * 10), 1, 5).await.remove(0);
         assert_eq!(claimed.attempts, attempt);
-        let failed = Finish::Failed {
-            error: "no answer".into(),
-            at: at(attempt * 10 + 10),
-        };
+        let failed = Finish::Failed { error: "no answer".into(), at: at(attempt * 10 + 10) };
         assert!(finish(&test, &claimed, failed).await);
     }
     let claimed = claim(&test, at(40), 1, 5).await.remove(0);
@@ -242,28 +206,20 @@ async fn a_failure_keeps_its_count_and_a_success_does_not(test: TestDb) {
     assert_eq!(read(&test).await.last_error.as_deref(), Some("no answer"));
     assert!(finish(&test, &claimed, Finish::At(at(50))).await);
     let job = read(&test).await;
-    assert_eq!(
-        (job.attempts, job.last_error, job.state.as_str()),
-        (0, None, "ready")
-    );
+    assert_eq!((job.attempts, job.last_error, job.state.as_str()), (0, None, "ready"));
 }
 
 async fn a_dead_job_stays_dead_until_retried(test: TestDb) {
     owe(&test, vec![(Job::Sweep, at(1))], at(0)).await;
     let claimed = claim(&test, at(1), 1, 5).await.remove(0);
-    let dead = Finish::Dead {
-        error: "always fails".into(),
-    };
+    let dead = Finish::Dead { error: "always fails".into() };
     assert!(finish(&test, &claimed, dead).await);
     owe(&test, vec![(Job::Sweep, at(1))], at(2)).await;
     assert_eq!(claim(&test, at(100), 1, 5).await, Vec::new());
     assert_eq!(next(&test).await, None);
     let wakes = "SELECT wakes FROM jobs";
     assert_eq!(test.numbers(wakes, Vec::new()).await, vec![1]);
-    let counts = test
-        .transact(|tx| Box::pin(async move { jobs::count(tx).await }))
-        .await
-        .unwrap();
+    let counts = test.transact(|tx| Box::pin(async move { jobs::count(tx).await })).await.unwrap();
     assert_eq!(counts, vec![("dead".to_owned(), "sweep".to_owned(), 1)]);
     let listed = test
         .transact(|tx| {
@@ -282,12 +238,7 @@ async fn a_dead_job_stays_dead_until_retried(test: TestDb) {
 }
 
 async fn a_payload_that_cannot_be_read_stops_no_other(test: TestDb) {
-    owe(
-        &test,
-        vec![(deadline(1), at(1)), (Job::Sweep, at(2))],
-        at(0),
-    )
-    .await;
+    owe(&test, vec![(deadline(1), at(1)), (Job::Sweep, at(2))], at(0)).await;
     test.run("UPDATE jobs SET payload = '{\"kind\":\"of the future\"}' WHERE key = 'expire:1'")
         .await
         .unwrap();
@@ -300,10 +251,7 @@ async fn a_payload_that_cannot_be_read_stops_no_other(test: TestDb) {
         .unwrap();
     assert_eq!(dead.len(), 1);
     let error = dead[0].last_error.as_deref().unwrap();
-    assert!(
-        error.starts_with("the payload of expire:1 cannot be read"),
-        "{error}"
-    );
+    assert!(error.starts_with("the payload of expire:1 cannot be read"), "{error}");
 }
 
 async fn a_drain_hands_back_what_it_has(test: TestDb) {
@@ -314,10 +262,7 @@ async fn a_drain_hands_back_what_it_has(test: TestDb) {
     };
     assert_eq!(release("another").await.unwrap(), 0);
     assert_eq!(release("worker-1").await.unwrap(), 2);
-    assert!(
-        !finish(&test, &claimed[0], Finish::Done).await,
-        "handed back"
-    );
+    assert!(!finish(&test, &claimed[0], Finish::Done).await, "handed back");
     let again = claim(&test, at(5), 5, 30).await;
     assert_eq!(again.len(), 2);
     assert!(again.iter().all(|c| c.attempts == 1 && c.token > 1));
@@ -328,9 +273,8 @@ async fn a_fence_holds_until_the_commit(test: TestDb) {
     let claimed = claim(&test, at(1), 5, 30).await;
     let (a, b) = (claimed[0].id, claimed[1].id);
     let wrong = vec![(a, 0), (a, 2), (b, 1), (b + 1, 1)];
-    let valid = test
-        .transact(move |tx| Box::pin(async move { jobs::fences(tx, &wrong).await }))
-        .await;
+    let valid =
+        test.transact(move |tx| Box::pin(async move { jobs::fences(tx, &wrong).await })).await;
     assert_eq!(valid, Ok(BTreeSet::from([(b, 1)])));
     let asked = vec![(a, 1)];
     let db = test.db.clone();
@@ -367,9 +311,7 @@ async fn a_slot_is_ticked_once(test: TestDb) {
     let tick = |slot: i64, now: i64| {
         test.transact(move |tx| {
             Box::pin(async move {
-                let job = Job::Sync {
-                    supplier: SourceId::from("s1688"),
-                };
+                let job = Job::Sync { supplier: SourceId::from("s1688") };
                 schedules::tick(tx, "sync:s1688", at(slot), job, at(now)).await
             })
         })
@@ -385,10 +327,8 @@ async fn a_slot_is_ticked_once(test: TestDb) {
     })
     .await
     .unwrap();
-    let listed = test
-        .transact(|tx| Box::pin(async move { schedules::list(tx).await }))
-        .await
-        .unwrap();
+    let listed =
+        test.transact(|tx| Box::pin(async move { schedules::list(tx).await })).await.unwrap();
     let expected = schedules::Schedule {
         name: "sync:s1688".into(),
         last_slot: at(1200),

@@ -54,7 +54,7 @@ async fn groups_that_name_the_same_things_in_any_order_do_not_deadlock(test: Tes
             let db = test.db.clone();
             tokio::spawn(async move {
                 for round in 0..25 {
-                    let needs = if (task + round) % 2 == 0 {
+                    let needs = if (task + round).is_multiple_of(2) {
                         let ids = [1 + round % 6, 1 + (round + task) % 6];
                         Needs {
                             orders: ids.iter().map(|n| OrderId::from(format!("o{n}"))).collect(),
@@ -105,9 +105,7 @@ async fn groups_that_name_the_same_things_in_any_order_do_not_deadlock(test: Tes
 
 async fn the_time_is_the_clocks_that_was_given(test: TestDb) {
     let clock = clock(123);
-    let now = test
-        .transact(move |tx| Box::pin(async move { tx.now(&clock).await }))
-        .await;
+    let now = test.transact(move |tx| Box::pin(async move { tx.now(&clock).await })).await;
     assert_eq!(now, Ok(at(123)));
 }
 
@@ -115,10 +113,7 @@ async fn the_time_is_the_clocks_that_was_given(test: TestDb) {
 async fn holding(
     test: &TestDb,
     needs: Needs,
-) -> (
-    oneshot::Sender<()>,
-    tokio::task::JoinHandle<Result<(), Error>>,
-) {
+) -> (oneshot::Sender<()>, tokio::task::JoinHandle<Result<(), Error>>) {
     let db = test.db.clone();
     let (locked, is_locked) = oneshot::channel();
     let (go, gone) = oneshot::channel::<()>();
@@ -148,14 +143,9 @@ async fn holding(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_that_another_has_cuts_the_undecided_short() {
     let test = TestDb::postgres().await;
-    filled(
-        &test,
-        vec![waiting("o1", 1), waiting("o2", 2), waiting("o3", 3)],
-    )
-    .await;
-    let locked_order: &'static Sql = Box::leak(Box::new(Sql::new(
-        "SELECT paid_at FROM orders WHERE id = 'o2' FOR UPDATE",
-    )));
+    filled(&test, vec![waiting("o1", 1), waiting("o2", 2), waiting("o3", 3)]).await;
+    let locked_order: &'static Sql =
+        Box::leak(Box::new(Sql::new("SELECT paid_at FROM orders WHERE id = 'o2' FOR UPDATE")));
     let db = test.db.clone();
     let (locked, is_locked) = oneshot::channel();
     let (go, gone) = oneshot::channel::<()>();
@@ -171,10 +161,7 @@ async fn an_order_that_another_has_cuts_the_undecided_short() {
         .await
     });
     is_locked.await.unwrap();
-    let needs = Needs {
-        judged: BTreeSet::from([upstream().id]),
-        ..Needs::default()
-    };
+    let needs = Needs { judged: BTreeSet::from([upstream().id]), ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
     let view = &world.items[&upstream().id];
     assert_eq!(view.undecided, vec![OrderId::from("o1")]);
@@ -192,10 +179,7 @@ async fn an_order_that_another_has_cuts_the_undecided_short() {
 async fn an_owned_order_is_read_after_its_lock() {
     let test = TestDb::postgres().await;
     filled(&test, vec![waiting("o1", 1)]).await;
-    let needs = Needs {
-        orders: BTreeSet::from([OrderId::from("o1")]),
-        ..Needs::default()
-    };
+    let needs = Needs { orders: BTreeSet::from([OrderId::from("o1")]), ..Needs::default() };
     let (go, first) = holding(&test, needs.clone()).await;
     let db = test.db.clone();
     let second = tokio::spawn(async move {
@@ -219,10 +203,7 @@ async fn an_owned_order_is_read_after_its_lock() {
 async fn a_level_is_read_after_its_lock() {
     let test = TestDb::postgres().await;
     filled(&test, Vec::new()).await;
-    let needs = Needs {
-        levels: BTreeSet::from([warehouse().id]),
-        ..Needs::default()
-    };
+    let needs = Needs { levels: BTreeSet::from([warehouse().id]), ..Needs::default() };
     let shifted: Vec<_> = (0..20)
         .map(|_| {
             test.change(&needs, NOW, |world| {
@@ -270,5 +251,9 @@ async fn readers_stop_before_a_transaction_that_is_still_open() {
     assert_eq!(test.numbers(seen, Vec::new()).await, Vec::<i64>::new());
     go.send(()).unwrap();
     first.await.unwrap().unwrap();
+    // Other databases of the server count as well, so it may take as long as their writers do.
+    while test.numbers(seen, Vec::new()).await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     assert_eq!(test.numbers(seen, Vec::new()).await, vec![1, 2]);
 }

@@ -7,11 +7,7 @@ use stockhold::storage::Error;
 
 use super::{TestDb, on_both};
 
-on_both!(
-    again_does_nothing,
-    a_newer_schema_is_refused,
-    an_older_one_is_told
-);
+on_both!(again_does_nothing, a_newer_schema_is_refused, an_older_one_is_told);
 
 async fn again_does_nothing(test: TestDb) {
     test.db.migrate().await.unwrap();
@@ -38,9 +34,7 @@ async fn a_newer_schema_is_refused(test: TestDb) {
 }
 
 async fn an_older_one_is_told(test: TestDb) {
-    test.run("DELETE FROM _sqlx_migrations WHERE version = 3")
-        .await
-        .unwrap();
+    test.run("DELETE FROM _sqlx_migrations WHERE version = 3").await.unwrap();
     let told = test.db.check_schema().await;
     assert!(
         matches!(&told, Err(Error::Unavailable(why)) if why.contains("migration 3 is missing")),
@@ -54,9 +48,7 @@ async fn nothing_at_all_is_told(test: TestDb) {
         matches!(&told, Err(Error::Unavailable(why)) if why.contains("migration 1 is missing")),
         "{told:?}"
     );
-    let write = test
-        .run("INSERT INTO command_groups (id, at) VALUES ('g', 1)")
-        .await;
+    let write = test.run("INSERT INTO command_groups (id, at) VALUES ('g', 1)").await;
     assert!(
         matches!(&write, Err(Error::Unavailable(why)) if why.contains("schema does not fit")),
         "{write:?}"
