@@ -36,7 +36,11 @@ impl Daemon {
     ///
     /// # Errors
     /// In words, for whoever started it.
-    pub async fn start(settings: &Settings, clock: Clock, life: &Lifecycle) -> Result<Daemon, String> {
+    pub async fn start(
+        settings: &Settings,
+        clock: Clock,
+        life: &Lifecycle,
+    ) -> Result<Daemon, String> {
         let listener = TcpListener::bind(settings.server.listen)
             .await
             .map_err(|e| format!("cannot listen on {}: {e}", settings.server.listen))?;
