@@ -18,6 +18,7 @@ use std::fmt;
 use std::io;
 
 use crate::domain::money::{Currency, format_minor};
+use crate::domain::sku::Class;
 
 pub use line::sku_key;
 
@@ -57,15 +58,6 @@ pub struct Row {
     pub offer: Option<Offer>,
 }
 
-/// How quickly a SKU sells, hence how long an unpaid order may keep it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Class {
-    #[default]
-    Normal,
-    Hot,
-    Flash,
-}
-
 /// A place in an own warehouse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shelf {
@@ -93,17 +85,6 @@ pub struct Offer {
 pub struct Cost {
     pub amount: i64,
     pub currency: Currency,
-}
-
-impl Class {
-    /// The word in the file and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Normal => "normal",
-            Class::Hot => "hot",
-            Class::Flash => "flash",
-        }
-    }
 }
 
 /// One thing that is wrong with the file.
@@ -144,18 +125,10 @@ fn shown(faults: &[Fault]) -> String {
 /// # Errors
 /// All faults, in the order of the lines.
 pub fn read(bytes: &[u8], suppliers: &[&str]) -> Result<Vec<Row>, Refused> {
-    let whole = |message: String| {
-        Refused(vec![Fault {
-            line: 1,
-            field: String::new(),
-            message,
-        }])
-    };
+    let whole = |message: String| Refused(vec![Fault { line: 1, field: String::new(), message }]);
     let text = decode(bytes).map_err(whole)?;
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(text.as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut records = reader.records();
     let header = match records.next() {
         None => return Err(whole("the file is empty".to_owned())),
@@ -173,11 +146,7 @@ pub fn read(bytes: &[u8], suppliers: &[&str]) -> Result<Vec<Row>, Refused> {
             rows.extend(line::row(line, &columns, &record, suppliers, &mut faults));
         } else {
             let message = format!("found {}, expected {}", counted(record.len()), header.len());
-            faults.push(Fault {
-                line,
-                field: String::new(),
-                message,
-            });
+            faults.push(Fault { line, field: String::new(), message });
         }
     }
     report_twins(&rows, &mut faults);
@@ -203,15 +172,14 @@ pub fn write_rows(rows: &[Row], out: impl io::Write) -> Result<(), csv::Error> {
         writer.write_record([
             row.sku.clone(),
             row.title.clone(),
-            row.class.name().to_owned(),
+            row.class.as_str().to_owned(),
             number(row.low_watermark),
             text(shelf.map(|s| s.warehouse.as_str())),
             number(shelf.and_then(|s| s.quantity)),
             text(offer.map(|o| o.supplier.as_str())),
             text(offer.map(|o| o.offer_id.as_str())),
             text(offer.and_then(|o| o.spec_id.as_deref())),
-            cost.map(|c| format_minor(c.amount, c.currency))
-                .unwrap_or_default(),
+            cost.map(|c| format_minor(c.amount, c.currency)).unwrap_or_default(),
             text(cost.map(|c| c.currency.code())),
             number(offer.map(|o| o.min_quantity)),
             number(offer.map(|o| o.pack_size)),
@@ -245,9 +213,7 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
         Err(e) => {
             let good = bytes.get(..e.valid_up_to()).unwrap_or_default();
             let line = good.iter().filter(|b| **b == b'\n').count() + 1;
-            Err(format!(
-                "the file is not UTF-8 (first seen in line {line}); save it as UTF-8"
-            ))
+            Err(format!("the file is not UTF-8 (first seen in line {line}); save it as UTF-8"))
         }
     }
 }
@@ -256,18 +222,11 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
 fn columns(header: &csv::StringRecord) -> Result<BTreeMap<&'static str, usize>, Refused> {
     let mut faults = Vec::new();
     let mut fault = |field: &str, message: String| {
-        faults.push(Fault {
-            line: 1,
-            field: field.to_owned(),
-            message,
-        });
+        faults.push(Fault { line: 1, field: field.to_owned(), message });
     };
     if header.len() == 1 {
         let expected = format!("found 1 column, expected {}", COLUMNS.len());
-        fault(
-            "",
-            format!("{expected} ({}), separated by commas", COLUMNS.join(",")),
-        );
+        fault("", format!("{expected} ({}), separated by commas", COLUMNS.join(",")));
         return Err(Refused(faults));
     }
     let mut columns = BTreeMap::new();
@@ -285,11 +244,7 @@ fn columns(header: &csv::StringRecord) -> Result<BTreeMap<&'static str, usize>, 
     if !columns.contains_key("sku") {
         fault("sku", "is required, and there is no such column".to_owned());
     }
-    if faults.is_empty() {
-        Ok(columns)
-    } else {
-        Err(Refused(faults))
-    }
+    if faults.is_empty() { Ok(columns) } else { Err(Refused(faults)) }
 }
 
 /// The line on which a record begins. The reader's own count is off after blank lines, which it
@@ -300,13 +255,8 @@ fn line_of(text: &str, record: &csv::StringRecord) -> u64 {
     };
     let start = usize::try_from(position.byte()).unwrap_or(usize::MAX);
     let rest = text.as_bytes().get(start..).unwrap_or_default();
-    let skipped = rest
-        .iter()
-        .take_while(|b| matches!(b, b'\r' | b'\n'))
-        .filter(|b| **b == b'\n');
-    position
-        .line()
-        .saturating_add(u64::try_from(skipped.count()).unwrap_or(0))
+    let skipped = rest.iter().take_while(|b| matches!(b, b'\r' | b'\n')).filter(|b| **b == b'\n');
+    position.line().saturating_add(u64::try_from(skipped.count()).unwrap_or(0))
 }
 
 /// Two rows of one SKU: the file does not say which is meant.
@@ -315,11 +265,7 @@ fn report_twins(rows: &[Row], faults: &mut Vec<Fault>) {
     for row in rows {
         if let Some(line) = first.get(row.sku.as_str()) {
             let message = format!("`{}` stands in line {line} already", row.sku);
-            faults.push(Fault {
-                line: row.line,
-                field: "sku".to_owned(),
-                message,
-            });
+            faults.push(Fault { line: row.line, field: "sku".to_owned(), message });
         } else {
             first.insert(&row.sku, row.line);
         }
@@ -327,9 +273,5 @@ fn report_twins(rows: &[Row], faults: &mut Vec<Fault>) {
 }
 
 fn counted(columns: usize) -> String {
-    if columns == 1 {
-        "1 column".to_owned()
-    } else {
-        format!("{columns} columns")
-    }
+    if columns == 1 { "1 column".to_owned() } else { format!("{columns} columns") }
 }

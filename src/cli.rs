@@ -96,9 +96,7 @@ mod tests {
             ("stockhold serve", Command::Serve { listen: None }),
             (
                 "stockhold serve --listen 0.0.0.0:80",
-                Command::Serve {
-                    listen: Some("0.0.0.0:80".to_owned()),
-                },
+                Command::Serve { listen: Some("0.0.0.0:80".to_owned()) },
             ),
             ("stockhold demo --keep", Command::Demo { keep: true }),
             (
@@ -112,20 +110,12 @@ mod tests {
             ("stockhold check-config", Command::CheckConfig),
             (
                 "stockhold stock import c.csv --set-quantities",
-                Command::Stock(Stock::Import {
-                    file: "c.csv".into(),
-                    set_quantities: true,
-                }),
+                Command::Stock(Stock::Import { file: "c.csv".into(), set_quantities: true }),
             ),
-            (
-                "stockhold stock export",
-                Command::Stock(Stock::Export { file: None }),
-            ),
+            ("stockhold stock export", Command::Stock(Stock::Export { file: None })),
             (
                 "stockhold stock export c.csv",
-                Command::Stock(Stock::Export {
-                    file: Some("c.csv".into()),
-                }),
+                Command::Stock(Stock::Export { file: Some("c.csv".into()) }),
             ),
             ("stockhold openapi", Command::Openapi),
         ];
@@ -136,22 +126,16 @@ mod tests {
 
     #[test]
     fn the_configuration_may_come_before_or_after_the_command() {
-        for line in [
-            "stockhold --config a.toml migrate",
-            "stockhold migrate --config a.toml",
-        ] {
+        for line in ["stockhold --config a.toml migrate", "stockhold migrate --config a.toml"] {
             assert_eq!(parsed(line).config, Some("a.toml".into()), "{line}");
         }
     }
 
     #[test]
     fn what_is_no_command_is_refused() {
-        for line in [
-            "stockhold",
-            "stockhold sell",
-            "stockhold stock import",
-            "stockhold serve --port 1",
-        ] {
+        for line in
+            ["stockhold", "stockhold sell", "stockhold stock import", "stockhold serve --port 1"]
+        {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }
     }

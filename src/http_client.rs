@@ -17,10 +17,7 @@ use url::Url;
 pub fn client(timeout: Duration) -> reqwest::Result<Client> {
     // Refused when another part of the process did it before, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
-        .timeout(timeout)
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
+    Client::builder().timeout(timeout).redirect(reqwest::redirect::Policy::none()).build()
 }
 
 /// An address that can be called.
@@ -71,10 +68,7 @@ mod tests {
     #[test]
     fn an_address_is_http_or_https() {
         assert!(address("https://shop.example/hooks?token=1").is_ok());
-        assert_eq!(
-            address("ftp://shop.example").unwrap_err(),
-            "`ftp` is neither http nor https"
-        );
+        assert_eq!(address("ftp://shop.example").unwrap_err(), "`ftp` is neither http nor https");
         assert!(address("shop.example").is_err());
     }
 
@@ -82,11 +76,8 @@ mod tests {
     async fn an_error_tells_its_cause_and_not_the_address() {
         let client = client(Duration::from_secs(5)).expect("a client");
         // Port 1 of the loopback: nothing listens there.
-        let error = client
-            .get("http://127.0.0.1:1/?token=hidden")
-            .send()
-            .await
-            .expect_err("refused");
+        let error =
+            client.get("http://127.0.0.1:1/?token=hidden").send().await.expect_err("refused");
         let text = text(error);
         assert!(text.contains("refused"), "{text}");
         assert!(!text.contains("hidden"), "{text}");

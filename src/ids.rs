@@ -78,11 +78,7 @@ mod tests {
         // RFC 9562, appendix A.6: 2022-02-22T19:22:22.000Z is 0x017F22E279B0.
         let id = Ids::system().next(Timestamp::from_secs(1_645_557_742));
         assert_eq!(id.len(), 32);
-        assert!(
-            id.chars()
-                .all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)),
-            "{id}"
-        );
+        assert!(id.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)), "{id}");
         assert_eq!(&id[..13], "017f22e279b07");
         let parsed = uuid::Uuid::parse_str(&id).expect("a UUID");
         assert_eq!(parsed.get_version_num(), 7);
@@ -115,16 +111,12 @@ mod tests {
             .map(|_| {
                 let ids = ids.clone();
                 std::thread::spawn(move || {
-                    (0..1_000)
-                        .map(|_| ids.next(Timestamp::from_secs(5)))
-                        .collect::<Vec<_>>()
+                    (0..1_000).map(|_| ids.next(Timestamp::from_secs(5))).collect::<Vec<_>>()
                 })
             })
             .collect();
-        let all: std::collections::HashSet<String> = threads
-            .into_iter()
-            .flat_map(|t| t.join().expect("joins"))
-            .collect();
+        let all: std::collections::HashSet<String> =
+            threads.into_iter().flat_map(|t| t.join().expect("joins")).collect();
         assert_eq!(all.len(), 4_000);
     }
 
@@ -132,9 +124,7 @@ mod tests {
     fn a_seed_repeats_and_another_differs() {
         let run = |seed| {
             let ids = Ids::seeded(seed);
-            (0..5)
-                .map(|s| ids.next(Timestamp::from_secs(s)))
-                .collect::<Vec<_>>()
+            (0..5).map(|s| ids.next(Timestamp::from_secs(s))).collect::<Vec<_>>()
         };
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));

@@ -1,6 +1,7 @@
 //! stockhold: holds stock for orders.
 
 pub mod alerts;
+pub mod app;
 pub mod catalogue;
 pub mod cli;
 pub mod clock;

@@ -145,10 +145,7 @@ impl Lifecycle {
         };
         if forced {
             self.hard.cancel();
-            if tokio::time::timeout(LAST_WAIT, self.tasks.wait())
-                .await
-                .is_err()
-            {
+            if tokio::time::timeout(LAST_WAIT, self.tasks.wait()).await.is_err() {
                 tracing::error!(tasks = self.tasks.len(), "tasks left behind");
             }
         }
@@ -221,10 +218,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn died(task: &str, cause: &str) -> End {
-        End::Died(Death {
-            task: task.to_owned(),
-            cause: cause.to_owned(),
-        })
+        End::Died(Death { task: task.to_owned(), cause: cause.to_owned() })
     }
 
     /// A task that ends well when asked.
@@ -268,10 +262,7 @@ mod tests {
         let (life, (_kill, signals)) = (Lifecycle::new(), Signals::by_hand());
         let finished = obedient(&life);
         life.supervise::<_, Infallible>("sweeper", async { panic!("no {}", "disk") });
-        assert_eq!(
-            life.run(LONG, signals).await,
-            died("sweeper", "panicked: no disk")
-        );
+        assert_eq!(life.run(LONG, signals).await, died("sweeper", "panicked: no disk"));
         assert!(finished.load(Ordering::SeqCst));
     }
 
@@ -279,10 +270,7 @@ mod tests {
     async fn an_error_and_an_early_return_are_deaths() {
         let (life, (_kill, signals)) = (Lifecycle::new(), Signals::by_hand());
         life.supervise("http", async { Err("address in use") });
-        assert_eq!(
-            life.run(LONG, signals).await,
-            died("http", "failed: address in use")
-        );
+        assert_eq!(life.run(LONG, signals).await, died("http", "failed: address in use"));
 
         let (life, (_kill, signals)) = (Lifecycle::new(), Signals::by_hand());
         life.supervise("jobs", async { Ok::<(), Infallible>(()) });
@@ -299,10 +287,7 @@ mod tests {
             Err("not flushed")
         });
         life.stop();
-        assert_eq!(
-            life.run(LONG, signals).await,
-            died("outbox", "failed: not flushed")
-        );
+        assert_eq!(life.run(LONG, signals).await, died("outbox", "failed: not flushed"));
     }
 
     #[tokio::test]
@@ -320,10 +305,7 @@ mod tests {
         let hard = life.stopping_hard();
         life.supervise::<_, Infallible>("deaf", std::future::pending());
         life.stop();
-        assert_eq!(
-            life.run(Duration::from_millis(1), signals).await,
-            End::Forced
-        );
+        assert_eq!(life.run(Duration::from_millis(1), signals).await, End::Forced);
         assert!(hard.is_cancelled());
     }
 
@@ -331,9 +313,7 @@ mod tests {
     async fn a_real_sigterm_arrives() {
         let mut signals = Signals::of_the_process().expect("handlers");
         let me = std::process::id().to_string();
-        let sent = std::process::Command::new("kill")
-            .args(["-TERM", &me])
-            .status();
+        let sent = std::process::Command::new("kill").args(["-TERM", &me]).status();
         assert!(sent.expect("kill runs").success());
         assert_eq!(signals.next().await, "SIGTERM");
     }

@@ -30,15 +30,9 @@ use crate::domain::supply::Address;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the configuration {path}: {cause}", path = path.display())]
-    Read {
-        path: PathBuf,
-        cause: std::io::Error,
-    },
+    Read { path: PathBuf, cause: std::io::Error },
     #[error("the configuration {path} is not TOML: {cause}", path = path.display())]
-    Syntax {
-        path: PathBuf,
-        cause: Box<toml::de::Error>,
-    },
+    Syntax { path: PathBuf, cause: Box<toml::de::Error> },
     /// All faults, each naming its key.
     #[error("the configuration is refused:\n  {}", .0.join("\n  "))]
     Invalid(Vec<String>),
@@ -57,10 +51,7 @@ impl Loaded {
     /// What is in force, one `path = value` a line in the order of the documentation, without
     /// secrets.
     pub fn redacted(&self) -> String {
-        self.shown
-            .iter()
-            .map(|(path, value)| format!("{path} = {value}\n"))
-            .collect()
+        self.shown.iter().map(|(path, value)| format!("{path} = {value}\n")).collect()
     }
 }
 
@@ -70,20 +61,13 @@ impl Loaded {
 /// A file that cannot be read or parsed, or any key at fault.
 pub fn load(sources: &Sources) -> Result<Loaded, Error> {
     let merged = layers::merge(sources)?;
-    let mut report = section::Report {
-        variables: merged.variables,
-        ..section::Report::default()
-    };
+    let mut report = section::Report { variables: merged.variables, ..section::Report::default() };
     let settings = section::read_table("", merged.table, &mut report, read::settings);
     if report.errors.is_empty() {
         check::across(&settings, &mut report);
     }
     if report.errors.is_empty() {
-        Ok(Loaded {
-            settings,
-            warnings: report.warnings,
-            shown: report.shown,
-        })
+        Ok(Loaded { settings, warnings: report.warnings, shown: report.shown })
     } else {
         Err(Error::Invalid(report.errors))
     }

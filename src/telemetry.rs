@@ -41,24 +41,16 @@ enum Format {
 /// A filter or format that cannot be read, or a second call.
 pub fn init() -> Result<(), Error> {
     let filter = filter(std::env::var(FILTER).ok().as_deref())?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match format(std::env::var(FORMAT).ok().as_deref())? {
         Format::Json => lines.json().flatten_event(true).finish().try_init(),
-        Format::Text => lines
-            .with_ansi(std::io::stderr().is_terminal())
-            .finish()
-            .try_init(),
+        Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).finish().try_init(),
     };
     done.map_err(|_| Error::Twice)
 }
 
 fn filter(text: Option<&str>) -> Result<EnvFilter, Error> {
-    let text = text
-        .map(str::trim)
-        .filter(|t| !t.is_empty())
-        .unwrap_or("info");
+    let text = text.map(str::trim).filter(|t| !t.is_empty()).unwrap_or("info");
     EnvFilter::try_new(text).map_err(|e| Error::Filter(e.to_string()))
 }
 
@@ -78,13 +70,9 @@ mod tests {
     fn the_filter_defaults_to_info_and_a_bad_one_is_named() {
         assert_eq!(filter(None).expect("default").to_string(), "info");
         assert_eq!(filter(Some(" ")).expect("blank").to_string(), "info");
-        let set = filter(Some("warn,stockhold=debug"))
-            .expect("a filter")
-            .to_string();
+        let set = filter(Some("warn,stockhold=debug")).expect("a filter").to_string();
         assert!(set.contains("stockhold=debug"), "{set}");
-        let error = filter(Some("stockhold=loud"))
-            .expect_err("no such level")
-            .to_string();
+        let error = filter(Some("stockhold=loud")).expect_err("no such level").to_string();
         assert!(error.starts_with("STOCKHOLD_LOG: "), "{error}");
     }
 

@@ -40,9 +40,7 @@ impl Key {
         if bytes.is_empty() {
             return Err(Error::Empty);
         }
-        Hmac::new_from_slice(&bytes)
-            .map(Key)
-            .map_err(|_| Error::Empty)
+        Hmac::new_from_slice(&bytes).map(Key).map_err(|_| Error::Empty)
     }
 
     /// The headers for one attempt to send `body`.
@@ -95,10 +93,7 @@ mod tests {
     fn a_plain_secret_signs_as_the_reference_implementation_does() {
         let oracle = standardwebhooks::Webhook::from_bytes(b"plain secret".to_vec()).expect("ok");
         let expected = oracle.sign("alert-7", 1_800_000_000, b"{}").expect("signs");
-        assert_eq!(
-            signature("plain secret", "alert-7", 1_800_000_000, "{}"),
-            expected
-        );
+        assert_eq!(signature("plain secret", "alert-7", 1_800_000_000, "{}"), expected);
     }
 
     #[test]

@@ -72,11 +72,7 @@ impl Channel for Webhook {
         }
         let response = request.body(body).send().await;
         let status = response.map_err(|e| Error(http_client::text(e)))?.status();
-        if status.is_success() {
-            Ok(())
-        } else {
-            Err(Error(format!("answered {status}")))
-        }
+        if status.is_success() { Ok(()) } else { Err(Error(format!("answered {status}"))) }
     }
 
     fn timeout(&self) -> Duration {
@@ -133,9 +129,7 @@ mod tests {
 
         let sent = &server.received_requests().await.expect("recorded")[0];
         let oracle = standardwebhooks::Webhook::new(secret).expect("a secret");
-        oracle
-            .verify(&sent.body, &sent.headers)
-            .expect("the signature is right");
+        oracle.verify(&sent.body, &sent.headers).expect("the signature is right");
         assert_eq!(sent.headers["webhook-id"], "alert-7-opened");
         let body: serde_json::Value = serde_json::from_slice(&sent.body).expect("JSON");
         assert_eq!(
@@ -162,10 +156,7 @@ mod tests {
         assert_eq!(header(0, "webhook-id"), header(1, "webhook-id"));
         assert_eq!(header(0, "webhook-timestamp"), "1800000000");
         assert_eq!(header(1, "webhook-timestamp"), "1800000600");
-        assert_ne!(
-            header(0, "webhook-signature"),
-            header(1, "webhook-signature")
-        );
+        assert_ne!(header(0, "webhook-signature"), header(1, "webhook-signature"));
     }
 
     #[tokio::test]

@@ -7,8 +7,9 @@ use std::ops::RangeInclusive;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::{Class, Cost, Fault, MAIN_WAREHOUSE, Offer, Row, Shelf};
+use super::{Cost, Fault, MAIN_WAREHOUSE, Offer, Row, Shelf};
 use crate::domain::money::{Currency, parse_amount};
+use crate::domain::sku::Class;
 use crate::settings::is_name;
 
 /// The most units of a shelf.
@@ -42,12 +43,7 @@ pub(super) fn row(
     faults: &mut Vec<Fault>,
 ) -> Option<Row> {
     let before = faults.len();
-    let mut cells = Cells {
-        line,
-        columns,
-        record,
-        faults,
-    };
+    let mut cells = Cells { line, columns, record, faults };
     let sku = cells.read("sku", sku_key);
     if cells.get("sku").is_none() {
         cells.fault("sku", "must not be empty");
@@ -87,11 +83,7 @@ impl Cells<'_> {
 
     fn fault(&mut self, field: &str, message: impl Into<String>) {
         let (field, message) = (field.to_owned(), message.into());
-        self.faults.push(Fault {
-            line: self.line,
-            field,
-            message,
-        });
+        self.faults.push(Fault { line: self.line, field, message });
     }
 
     /// Reads a cell; `None` when it is blank or at fault.
@@ -111,11 +103,7 @@ impl Cells<'_> {
             let digits = text.bytes().all(|b| b.is_ascii_digit());
             let number = text.parse().ok().filter(|n| digits && range.contains(n));
             number.ok_or_else(|| {
-                format!(
-                    "`{text}` is not a whole number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
+                format!("`{text}` is not a whole number from {} to {}", range.start(), range.end())
             })
         })
     }
@@ -133,27 +121,15 @@ fn shelf(cells: &mut Cells<'_>, suppliers: &[&str]) -> Option<Shelf> {
         }
     });
     match (name, quantity) {
-        (Some(warehouse), quantity) => Some(Shelf {
-            warehouse,
-            quantity,
-        }),
-        (None, Some(_)) => Some(Shelf {
-            warehouse: MAIN_WAREHOUSE.to_owned(),
-            quantity,
-        }),
+        (Some(warehouse), quantity) => Some(Shelf { warehouse, quantity }),
+        (None, Some(_)) => Some(Shelf { warehouse: MAIN_WAREHOUSE.to_owned(), quantity }),
         (None, None) => None,
     }
 }
 
 fn offer(cells: &mut Cells<'_>, suppliers: &[&str]) -> Option<Offer> {
-    const OF_AN_OFFER: [&str; 6] = [
-        "offer_id",
-        "spec_id",
-        "supplier_cost",
-        "supplier_currency",
-        "min_quantity",
-        "pack_size",
-    ];
+    const OF_AN_OFFER: [&str; 6] =
+        ["offer_id", "spec_id", "supplier_cost", "supplier_currency", "min_quantity", "pack_size"];
     if cells.get("supplier").is_none() {
         for field in OF_AN_OFFER {
             if cells.get(field).is_some() {
@@ -168,10 +144,7 @@ fn offer(cells: &mut Cells<'_>, suppliers: &[&str]) -> Option<Offer> {
         } else if suppliers.is_empty() {
             Err(format!("`{id}` is not configured; no supplier is"))
         } else {
-            Err(format!(
-                "`{id}` is not configured; these are: {}",
-                suppliers.join(", ")
-            ))
+            Err(format!("`{id}` is not configured; these are: {}", suppliers.join(", ")))
         }
     });
     if cells.get("offer_id").is_none() {
@@ -188,23 +161,14 @@ fn offer(cells: &mut Cells<'_>, suppliers: &[&str]) -> Option<Offer> {
 }
 
 fn cost(cells: &mut Cells<'_>) -> Option<Cost> {
-    match (
-        cells.get("supplier_cost").is_some(),
-        cells.get("supplier_currency").is_some(),
-    ) {
+    match (cells.get("supplier_cost").is_some(), cells.get("supplier_currency").is_some()) {
         (false, false) => None,
         (true, false) => {
-            cells.fault(
-                "supplier_currency",
-                "is required where there is a supplier_cost",
-            );
+            cells.fault("supplier_currency", "is required where there is a supplier_cost");
             None
         }
         (false, true) => {
-            cells.fault(
-                "supplier_cost",
-                "is required where there is a supplier_currency",
-            );
+            cells.fault("supplier_cost", "is required where there is a supplier_currency");
             None
         }
         (true, true) => {
@@ -220,10 +184,7 @@ fn cost(cells: &mut Cells<'_>) -> Option<Cost> {
 }
 
 fn class(text: &str) -> Result<Class, String> {
-    let all = [Class::Normal, Class::Hot, Class::Flash];
-    all.into_iter()
-        .find(|class| class.name() == text)
-        .ok_or_else(|| format!("`{text}` is not one of: normal, hot, flash"))
+    Class::parse(text).ok_or_else(|| format!("`{text}` is not one of: normal, hot, flash"))
 }
 
 /// Text for people: line breaks and tabs may stand in it, other control characters may not.
@@ -241,9 +202,7 @@ fn token(text: &str) -> Result<String, String> {
     if text.chars().count() > MAX_SKU_CHARS
         || text.chars().any(|c| c.is_control() || c.is_whitespace())
     {
-        return Err(format!(
-            "must be at most {MAX_SKU_CHARS} characters without blanks"
-        ));
+        return Err(format!("must be at most {MAX_SKU_CHARS} characters without blanks"));
     }
     Ok(text.to_owned())
 }

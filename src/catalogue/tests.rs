@@ -41,10 +41,7 @@ fn example_offer(offer_id: &str, spec_id: Option<&str>, fen: i64, packs: i64) ->
         supplier: "s1688".to_owned(),
         offer_id: offer_id.to_owned(),
         spec_id: spec_id.map(str::to_owned),
-        cost: Some(Cost {
-            amount: fen,
-            currency,
-        }),
+        cost: Some(Cost { amount: fen, currency }),
         min_quantity: packs,
         pack_size: packs,
     })
@@ -52,12 +49,7 @@ fn example_offer(offer_id: &str, spec_id: Option<&str>, fen: i64, packs: i64) ->
 
 #[test]
 fn the_example_is_read_whole() {
-    let shelf = |quantity| {
-        Some(Shelf {
-            warehouse: "main".to_owned(),
-            quantity: Some(quantity),
-        })
-    };
+    let shelf = |quantity| Some(Shelf { warehouse: "main".to_owned(), quantity: Some(quantity) });
     let shoe = |spec| example_offer("610947572360", Some(spec), 12_800, 1);
     let row = |line, sku: &str, title: &str, class| Row {
         line,
@@ -110,12 +102,7 @@ fn what_is_written_is_read_back() {
     let mut file = Vec::new();
     write_rows(&rows(EXAMPLE), &mut file).expect("written");
     let line = "MUG-01,Enamel mug 350 ml,normal,10,main,120,,,,,,,";
-    assert!(
-        String::from_utf8(file)
-            .expect("text")
-            .lines()
-            .any(|l| l == line)
-    );
+    assert!(String::from_utf8(file).expect("text").lines().any(|l| l == line));
 }
 
 #[test]
@@ -133,12 +120,7 @@ fn keys_stay_text() {
         "👟,1",
     ]);
     let keys: Vec<String> = rows(&text).into_iter().map(|r| r.sku).collect();
-    assert_eq!(
-        keys,
-        [
-            "01234", "1234", "AB-1", "ab-1", "1E5", "100000", "\u{e9}", "１２", "👟"
-        ]
-    );
+    assert_eq!(keys, ["01234", "1234", "AB-1", "ab-1", "1E5", "100000", "\u{e9}", "１２", "👟"]);
     let twins = short(&["1234,1", "\"1234 \",1", "\u{e9},1", "e\u{301},1", "1234,2"]);
     assert_eq!(
         faults(&twins),
@@ -156,10 +138,7 @@ fn a_byte_order_mark_changes_nothing() {
     let plain = rows(EXAMPLE);
     let quoted = EXAMPLE.replacen("sku,", "\"\u{feff}sku\",", 1);
     let wide = |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
-        format!("\u{feff}{EXAMPLE}")
-            .encode_utf16()
-            .flat_map(bytes)
-            .collect()
+        format!("\u{feff}{EXAMPLE}").encode_utf16().flat_map(bytes).collect()
     };
     let files = [
         format!("\u{feff}{EXAMPLE}").into_bytes(),
@@ -193,19 +172,10 @@ fn a_wrong_separator_is_told_by_the_count_of_columns() {
     for separator in [";", "\t", "|"] {
         let told = faults(&EXAMPLE.replace(',', separator));
         assert_eq!(told.len(), 1);
-        assert!(
-            told[0].starts_with("line 1: found 1 column, expected 13 (sku,title,"),
-            "{told:?}"
-        );
+        assert!(told[0].starts_with("line 1: found 1 column, expected 13 (sku,title,"), "{told:?}");
     }
     let told = faults(&short(&["A,1", "B;1", "C,1,5", "D,2"]));
-    assert_eq!(
-        told,
-        [
-            "line 3: found 1 column, expected 2",
-            "line 4: found 3 columns, expected 2"
-        ]
-    );
+    assert_eq!(told, ["line 3: found 1 column, expected 2", "line 4: found 3 columns, expected 2"]);
 }
 
 #[test]
@@ -235,17 +205,9 @@ fn faults_carry_the_line_on_which_the_row_begins() {
 #[test]
 fn columns_come_in_any_order_and_unknown_ones_are_named() {
     let text = "warehouse_quantity, sku ,class\n7,A,flash\n";
-    let [row] = &rows(text)[..] else {
-        panic!("one row")
-    };
+    let [row] = &rows(text)[..] else { panic!("one row") };
     assert_eq!((row.sku.as_str(), row.class), ("A", Class::Flash));
-    assert_eq!(
-        row.shelf,
-        Some(Shelf {
-            warehouse: "main".to_owned(),
-            quantity: Some(7)
-        })
-    );
+    assert_eq!(row.shelf, Some(Shelf { warehouse: "main".to_owned(), quantity: Some(7) }));
     assert_eq!(
         faults("name,colour,title,title\n"),
         [
@@ -310,10 +272,7 @@ fn a_long_list_of_faults_is_cut_when_shown() {
     let text = short(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     let refused = read(text.as_bytes(), &[]).expect_err("sixty faults");
     assert_eq!(refused.0.len(), 60);
-    assert!(
-        refused.to_string().ends_with("\n  and 10 more"),
-        "{refused}"
-    );
+    assert!(refused.to_string().ends_with("\n  and 10 more"), "{refused}");
 }
 
 #[test]

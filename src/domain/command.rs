@@ -289,6 +289,9 @@ pub struct Needs {
     pub counted: BTreeSet<LevelId>,
     /// Levels whose overdue unpaid orders (oldest 50 each) may be ended to serve a placement.
     pub overdue: BTreeSet<LevelId>,
+    /// Levels whose orders with active, confirmed shares that no purchase has been sent for are
+    /// loaded; at most 500 each.
+    pub unbought: BTreeSet<LevelId>,
     /// Levels to be loaded with the sums of their holds, and corrected.
     pub recount: BTreeSet<LevelId>,
     /// Whether any unpaid order at all is overdue.
@@ -315,12 +318,9 @@ impl Needs {
     pub fn add(&mut self, command: &Command) {
         match command {
             Command::Place(p) => {
-                self.external
-                    .insert((p.channel.clone(), p.external_id.clone()));
-                self.placement_keys
-                    .extend(p.idempotency.iter().map(|(key, _)| key.clone()));
-                self.payment_ids
-                    .extend(p.payment.iter().map(|c| c.id.clone()));
+                self.external.insert((p.channel.clone(), p.external_id.clone()));
+                self.placement_keys.extend(p.idempotency.iter().map(|(key, _)| key.clone()));
+                self.payment_ids.extend(p.payment.iter().map(|c| c.id.clone()));
                 self.skus.extend(p.lines.iter().map(|l| l.sku.clone()));
                 self.any_overdue = true;
             }
@@ -358,10 +358,8 @@ impl Needs {
                 self.counted.insert(LevelId::warehouse(source, sku));
             }
             Command::Readings { readings, .. } => {
-                self.levels
-                    .extend(readings.iter().map(|(level, _)| level.clone()));
-                self.settling
-                    .extend(readings.iter().map(|(level, _)| level.clone()));
+                self.levels.extend(readings.iter().map(|(level, _)| level.clone()));
+                self.settling.extend(readings.iter().map(|(level, _)| level.clone()));
             }
             Command::LockItem { level, .. } => {
                 self.levels.insert(level.clone());
@@ -393,8 +391,7 @@ impl Needs {
 
     fn add_sku(&mut self, sku: &Sku) {
         self.skus.insert(sku.key.clone());
-        self.levels
-            .extend(sku.sources.iter().map(|s| s.level.clone()));
+        self.levels.extend(sku.sources.iter().map(|s| s.level.clone()));
     }
 }
 

@@ -50,11 +50,7 @@ pub fn judge(before: u64, gone: u64, seen: Seen, percent: u8) -> Result<(), Susp
     }
     // gone / before > percent / 100, without a division.
     if u128::from(gone) * 100 > u128::from(before) * u128::from(percent) {
-        return Err(Suspicion::Shrunk {
-            before,
-            gone,
-            percent,
-        });
+        return Err(Suspicion::Shrunk { before, gone, percent });
     }
     Ok(())
 }
@@ -65,11 +61,7 @@ mod tests {
 
     fn run(before: u64, listed: u64) -> Result<(), Suspicion> {
         let gone = before - listed;
-        let seen = Seen {
-            listed,
-            missing: gone,
-            unknown: 0,
-        };
+        let seen = Seen { listed, missing: gone, unknown: 0 };
         judge(before, gone, seen, 30)
     }
 
@@ -77,13 +69,7 @@ mod tests {
     fn a_feed_that_shrinks_by_more_than_the_drop_is_suspect() {
         assert_eq!(run(5000, 5000), Ok(()));
         assert_eq!(run(5000, 3500), Ok(())); // exactly 30 %
-        let shrunk = |gone| {
-            Err(Suspicion::Shrunk {
-                before: 5000,
-                gone,
-                percent: 30,
-            })
-        };
+        let shrunk = |gone| Err(Suspicion::Shrunk { before: 5000, gone, percent: 30 });
         assert_eq!(run(5000, 3499), shrunk(1501));
         assert_eq!(run(5000, 400), shrunk(4600));
         assert_eq!(run(5000, 0), shrunk(5000));
@@ -100,16 +86,9 @@ mod tests {
 
     #[test]
     fn unknown_rows_are_not_missing_but_a_run_of_nothing_else_is_suspect() {
-        let seen = |listed, unknown| Seen {
-            listed,
-            missing: 0,
-            unknown,
-        };
+        let seen = |listed, unknown| Seen { listed, missing: 0, unknown };
         assert_eq!(judge(100, 0, seen(10, 90), 30), Ok(()));
-        assert_eq!(
-            judge(100, 0, seen(0, 100), 30),
-            Err(Suspicion::Unreadable(100))
-        );
+        assert_eq!(judge(100, 0, seen(0, 100), 30), Err(Suspicion::Unreadable(100)));
         assert_eq!(judge(0, 0, seen(0, 0), 30), Ok(()));
     }
 
@@ -122,22 +101,12 @@ mod tests {
             Figure::Unknown("torn row".into()),
         ];
         let seen = Seen::count(figures.iter());
-        assert_eq!(
-            seen,
-            Seen {
-                listed: 2,
-                missing: 1,
-                unknown: 1
-            }
-        );
+        assert_eq!(seen, Seen { listed: 2, missing: 1, unknown: 1 });
     }
 
     #[test]
     fn the_borders_of_the_share_hold() {
-        let all_gone = Seen {
-            missing: 4,
-            ..Seen::default()
-        };
+        let all_gone = Seen { missing: 4, ..Seen::default() };
         assert_eq!(judge(4, 4, all_gone, 100), Ok(()));
         assert!(judge(4, 1, all_gone, 0).is_err());
         assert!(judge(u64::MAX, u64::MAX, all_gone, 99).is_err());

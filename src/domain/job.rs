@@ -16,21 +16,13 @@ pub enum Job {
     /// Do the next thing about a purchase: place, look up, poll, cancel.
     Purchase { purchase: PurchaseId },
     /// Look a reference with a lost create up again (index into `policy::LATE_LOOKUPS`).
-    Recheck {
-        purchase: PurchaseId,
-        lost_at: Timestamp,
-        step: usize,
-    },
+    Recheck { purchase: PurchaseId, lost_at: Timestamp, step: usize },
     /// Ask the provider to make a refund, or what became of it.
     Refund { refund: RefundId },
     /// Tell the channels of an alert's opening, reminder or closing: owes a [`Job::Tell`] to each.
     Alert { alert: i64, event: String },
     /// Tell one channel.
-    Tell {
-        alert: i64,
-        event: String,
-        channel: String,
-    },
+    Tell { alert: i64, event: String, channel: String },
     /// Read a supplier's whole feed.
     Sync { supplier: SourceId },
     /// Read it and believe it, however much it shrank: ops have looked at it.
@@ -50,20 +42,12 @@ impl Job {
             Job::Deadline { second } => format!("expire:{second}"),
             Job::Confirm { level } => format!("confirm:{level}"),
             Job::Purchase { purchase } => format!("purchase:{purchase}"),
-            Job::Recheck {
-                purchase,
-                lost_at,
-                step,
-            } => {
+            Job::Recheck { purchase, lost_at, step } => {
                 format!("recheck:{purchase}:{}:{step}", lost_at.0)
             }
             Job::Refund { refund } => format!("refund:{refund}"),
             Job::Alert { alert, event } => format!("alert:{alert}:{event}"),
-            Job::Tell {
-                alert,
-                event,
-                channel,
-            } => format!("tell:{alert}:{event}:{channel}"),
+            Job::Tell { alert, event, channel } => format!("tell:{alert}:{event}:{channel}"),
             Job::Sync { supplier } => format!("sync:{supplier}"),
             Job::AcceptFeed { supplier } => format!("accept_feed:{supplier}"),
             Job::Sweep => "sweep".into(),

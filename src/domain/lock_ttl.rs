@@ -12,17 +12,8 @@ pub const MAX_SAMPLES: usize = 100;
 
 /// L from the samples of one level (or, for a supplier's page, of all its levels).
 pub fn lag(terms: &Terms, samples: &[Span]) -> Span {
-    let cap = terms
-        .sync_interval
-        .times(4, 1)
-        .max(Span::minutes(60))
-        .max(terms.declared_lag);
-    samples
-        .iter()
-        .copied()
-        .max()
-        .unwrap_or(Span::ZERO)
-        .clamp(terms.declared_lag, cap)
+    let cap = terms.sync_interval.times(4, 1).max(Span::minutes(60)).max(terms.declared_lag);
+    samples.iter().copied().max().unwrap_or(Span::ZERO).clamp(terms.declared_lag, cap)
 }
 
 /// `1.2 × max(I, L)`.

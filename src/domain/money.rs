@@ -11,10 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// ISO 4217 list one (active codes), by the number of decimals. Left out are the codes without a
 /// minor unit (metals, bond units, XDR, XSU, XUA, XTS, XXX): nothing is priced in them.
 const CODES: [(u32, &str); 4] = [
-    (
-        0,
-        "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
-    ),
+    (0, "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"),
     (
         2,
         "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN \
@@ -118,12 +115,7 @@ pub fn parse_minor(text: &str, currency: Currency) -> Result<i64, Error> {
         Some(parts) => parts,
         None => (digits, ""),
     };
-    if whole.is_empty()
-        || !whole
-            .bytes()
-            .chain(fraction.bytes())
-            .all(|b| b.is_ascii_digit())
-    {
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
         return Err(Error::NotANumber);
     }
     let missing = u32::try_from(fraction.len())
@@ -140,13 +132,7 @@ pub fn parse_minor(text: &str, currency: Currency) -> Result<i64, Error> {
             // Below zero all along, so that the most negative amount can be read as well.
             units.checked_mul(10)?.checked_sub(digit)
         })
-        .and_then(|units| {
-            if negative {
-                Some(units)
-            } else {
-                units.checked_neg()
-            }
-        })
+        .and_then(|units| if negative { Some(units) } else { units.checked_neg() })
         .ok_or(Error::TooLarge)
 }
 
@@ -167,11 +153,7 @@ pub fn format_minor(units: i64, currency: Currency) -> String {
     let width = usize::try_from(currency.decimals).unwrap_or(0);
     let digits = format!("{:0>least$}", units.unsigned_abs(), least = width + 1);
     let (whole, fraction) = digits.split_at(digits.len() - width);
-    if fraction.is_empty() {
-        format!("{sign}{whole}")
-    } else {
-        format!("{sign}{whole}.{fraction}")
-    }
+    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
 #[cfg(test)]
@@ -204,13 +186,7 @@ mod tests {
 
     #[test]
     fn fewer_decimals_and_leading_zeros_mean_the_same_amount() {
-        for (text, units) in [
-            ("5", 500),
-            ("5.1", 510),
-            ("005.10", 510),
-            ("0", 0),
-            ("-0", 0),
-        ] {
+        for (text, units) in [("5", 500), ("5.1", 510), ("005.10", 510), ("0", 0), ("-0", 0)] {
             assert_eq!(parse_minor(text, of("EUR")), Ok(units), "{text}");
         }
     }
@@ -223,22 +199,13 @@ mod tests {
             "−1",
         ];
         for text in bad {
-            assert_eq!(
-                parse_minor(text, of("USD")),
-                Err(Error::NotANumber),
-                "{text:?}"
-            );
+            assert_eq!(parse_minor(text, of("USD")), Err(Error::NotANumber), "{text:?}");
         }
     }
 
     #[test]
     fn too_many_decimals_are_refused_even_when_they_are_zeros() {
-        for (code, text) in [
-            ("JPY", "1.0"),
-            ("USD", "19.990"),
-            ("KWD", "1.2345"),
-            ("JPY", "9.5"),
-        ] {
+        for (code, text) in [("JPY", "1.0"), ("USD", "19.990"), ("KWD", "1.2345"), ("JPY", "9.5")] {
             let currency = of(code);
             assert_eq!(
                 parse_minor(text, currency),
@@ -246,9 +213,7 @@ mod tests {
                 "{text}"
             );
         }
-        let error = parse_minor("1.234", of("USD"))
-            .expect_err("three")
-            .to_string();
+        let error = parse_minor("1.234", of("USD")).expect_err("three").to_string();
         assert_eq!(error, "USD has 2 decimals at most");
     }
 
@@ -256,18 +221,9 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let thirty = "123456789012345678901234567890";
         assert_eq!(parse_minor(thirty, of("JPY")), Err(Error::TooLarge));
-        assert_eq!(
-            parse_minor("92233720368547758.08", of("USD")),
-            Err(Error::TooLarge)
-        );
-        assert_eq!(
-            parse_minor("-92233720368547758.09", of("USD")),
-            Err(Error::TooLarge)
-        );
-        assert_eq!(
-            parse_minor(&"9".repeat(400), of("USD")),
-            Err(Error::TooLarge)
-        );
+        assert_eq!(parse_minor("92233720368547758.08", of("USD")), Err(Error::TooLarge));
+        assert_eq!(parse_minor("-92233720368547758.09", of("USD")), Err(Error::TooLarge));
+        assert_eq!(parse_minor(&"9".repeat(400), of("USD")), Err(Error::TooLarge));
         let zeros = "0".repeat(400) + "7";
         assert_eq!(parse_minor(&zeros, of("JPY")), Ok(7));
     }
@@ -281,30 +237,12 @@ mod tests {
 
     #[test]
     fn only_codes_of_the_list_are_currencies() {
-        for bad in [
-            "",
-            "usd",
-            "Usd",
-            "ZZZ",
-            "US",
-            "USDX",
-            "USD ",
-            "XXX",
-            "XAU",
-            " ",
-            "BIF CLP",
-            "ＵＳＤ",
-        ] {
+        for bad in
+            ["", "usd", "Usd", "ZZZ", "US", "USDX", "USD ", "XXX", "XAU", " ", "BIF CLP", "ＵＳＤ"]
+        {
             assert_eq!(Currency::parse(bad), Err(Error::Currency(bad.to_owned())));
         }
-        let decimals = [
-            ("JPY", 0),
-            ("KRW", 0),
-            ("CNY", 2),
-            ("HUF", 2),
-            ("BHD", 3),
-            ("CLF", 4),
-        ];
+        let decimals = [("JPY", 0), ("KRW", 0), ("CNY", 2), ("HUF", 2), ("BHD", 3), ("CLF", 4)];
         for (code, expected) in decimals {
             assert_eq!((of(code).code(), of(code).decimals()), (code, expected));
         }
@@ -312,14 +250,8 @@ mod tests {
 
     #[test]
     fn the_list_has_no_slips() {
-        let mut all: Vec<&str> = CODES
-            .iter()
-            .flat_map(|(_, codes)| codes.split(' '))
-            .collect();
-        assert!(
-            all.iter()
-                .all(|c| c.len() == 3 && c.bytes().all(|b| b.is_ascii_uppercase()))
-        );
+        let mut all: Vec<&str> = CODES.iter().flat_map(|(_, codes)| codes.split(' ')).collect();
+        assert!(all.iter().all(|c| c.len() == 3 && c.bytes().all(|b| b.is_ascii_uppercase())));
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -329,10 +261,7 @@ mod tests {
     #[test]
     fn a_currency_is_its_code_on_the_wire() {
         assert_eq!(serde_json::to_string(&of("CNY")).expect("text"), "\"CNY\"");
-        assert_eq!(
-            serde_json::from_str::<Currency>("\"CNY\"").expect("a code"),
-            of("CNY")
-        );
+        assert_eq!(serde_json::from_str::<Currency>("\"CNY\"").expect("a code"), of("CNY"));
         assert!(serde_json::from_str::<Currency>("\"CNX\"").is_err());
     }
 }

@@ -144,10 +144,7 @@ mod tests {
     fn a_name_tells_whose_it_is() {
         let (main, s1) = (SourceId::from("main"), SourceId::from("s-1"));
         assert_eq!(LevelId::warehouse(&main, &"A:B".into()).source(), main);
-        let item = Item {
-            offer_id: "61".into(),
-            spec_id: Some("b2".into()),
-        };
+        let item = Item { offer_id: "61".into(), spec_id: Some("b2".into()) };
         assert_eq!(LevelId::supplier(&s1, &item).source(), s1);
         let purchase = PurchaseId::of(&"0af3".into(), &s1, 2);
         assert_eq!(purchase.supplier(), Some(s1));

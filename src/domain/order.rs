@@ -219,21 +219,14 @@ pub struct Order {
 impl Order {
     /// Minor units captured so far.
     pub fn captured(&self) -> i64 {
-        self.payments
-            .iter()
-            .fold(0, |sum, p| sum.saturating_add(p.amount))
+        self.payments.iter().fold(0, |sum, p| sum.saturating_add(p.amount))
     }
     /// Minor units given back or owed back, whatever the refund's state.
     pub fn refunded(&self) -> i64 {
-        self.refunds
-            .iter()
-            .fold(0, |sum, r| sum.saturating_add(r.amount))
+        self.refunds.iter().fold(0, |sum, r| sum.saturating_add(r.amount))
     }
     pub fn is_end(&self) -> bool {
-        matches!(
-            self.state,
-            State::Completed | State::Cancelled | State::Expired
-        )
+        matches!(self.state, State::Completed | State::Cancelled | State::Expired)
     }
     pub fn line(&self, no: i64) -> Option<&Line> {
         self.lines.iter().find(|l| l.no == no)
@@ -244,22 +237,11 @@ impl Order {
     /// Adds to the timeline.
     pub fn tell(&mut self, at: Timestamp, event: &str, detail: impl Into<String>) {
         let n = self.events.last().map_or(0, |e| e.n).saturating_add(1);
-        self.events.push(Event {
-            n,
-            at,
-            event: event.to_owned(),
-            detail: detail.into(),
-        });
+        self.events.push(Event { n, at, event: event.to_owned(), detail: detail.into() });
     }
     /// The next free part number of a line.
     pub fn next_part(&self, line: i64) -> i64 {
-        self.holds
-            .iter()
-            .filter(|h| h.line == line)
-            .map(|h| h.part)
-            .max()
-            .unwrap_or(0)
-            + 1
+        self.holds.iter().filter(|h| h.line == line).map(|h| h.part).max().unwrap_or(0) + 1
     }
     pub fn purchase(&self, id: &PurchaseId) -> Option<&Purchase> {
         self.purchases.iter().find(|p| &p.id == id)

@@ -143,10 +143,7 @@ pub enum Refusal {
     #[error("the stock changed meanwhile")]
     VersionConflict(Box<Level>),
     #[error("more is promised than that")]
-    BelowHeld {
-        level: Box<Level>,
-        holds: Vec<String>,
-    },
+    BelowHeld { level: Box<Level>, holds: Vec<String> },
     #[error("invalid: {}", .0.iter().map(|e| format!("{}: {}", e.field, e.message)).collect::<Vec<_>>().join("; "))]
     Invalid(Vec<FieldError>),
     #[error("unknown SKU")]
@@ -165,10 +162,7 @@ pub enum Refusal {
 
 impl Refusal {
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Refusal {
-        Refusal::Invalid(vec![FieldError {
-            field: field.into(),
-            message: message.into(),
-        }])
+        Refusal::Invalid(vec![FieldError { field: field.into(), message: message.into() }])
     }
 }
 
@@ -186,6 +180,8 @@ pub enum Ask {
     Overdue(BTreeSet<LevelId>),
     /// A counter of this level was about to leave its range: sum its holds.
     Recount(LevelId),
+    /// The confirmed, unbought shares of these items are to be decided anew.
+    Unbought(BTreeSet<LevelId>),
 }
 
 impl From<Refusal> for Stop {

@@ -36,9 +36,7 @@ pub struct Terms {
 impl Terms {
     /// How often a placed purchase is read back: half the sync interval, 1 s to 5 min.
     pub fn poll_every(&self) -> Span {
-        self.sync_interval
-            .times(1, 2)
-            .clamp(Span::secs(1), Span::minutes(5))
+        self.sync_interval.times(1, 2).clamp(Span::secs(1), Span::minutes(5))
     }
 }
 
@@ -69,12 +67,8 @@ pub const ATTENTION_ASK_EVERY: Span = Span::minutes(10);
 /// Alerts that stay open are repeated this often where no setting says otherwise.
 pub const REPEAT_EVERY: Span = Span::hours(24);
 /// A reference with a lost create is looked up again this long after.
-pub const LATE_LOOKUPS: [Span; 4] = [
-    Span::minutes(10),
-    Span::hours(1),
-    Span::hours(6),
-    Span::hours(24),
-];
+pub const LATE_LOOKUPS: [Span; 4] =
+    [Span::minutes(10), Span::hours(1), Span::hours(6), Span::hours(24)];
 /// The late look-up (index into [`LATE_LOOKUPS`]) until which a lost create's units may come back.
 pub const LOST_UNTIL: usize = 1;
 
@@ -89,18 +83,13 @@ impl Policy {
 
     /// The units of a source that are never sold.
     pub fn buffer(&self, source: &Source) -> i64 {
-        source
-            .buffer
-            .unwrap_or_else(|| self.suppliers.get(&source.source).map_or(0, |t| t.buffer))
+        source.buffer.unwrap_or_else(|| self.suppliers.get(&source.source).map_or(0, |t| t.buffer))
     }
 
     /// After which age a level takes no new orders; `None` for a warehouse.
     pub fn stale_after(&self, level: &Level) -> Option<Span> {
         let terms = self.suppliers.get(&level.source)?;
         level.item.as_ref()?;
-        Some(lock_ttl::stale_after(
-            terms,
-            lock_ttl::lag(terms, &level.lag_samples),
-        ))
+        Some(lock_ttl::stale_after(terms, lock_ttl::lag(terms, &level.lag_samples)))
     }
 }

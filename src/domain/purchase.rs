@@ -84,6 +84,8 @@ pub struct Trail {
     pub unanswered: u32,
     /// The supplier refused to cancel it because it was paid.
     pub cancel_refused: bool,
+    /// A cancel was not definitely answered: read the order back before anything else.
+    pub read_back_first: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

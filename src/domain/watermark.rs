@@ -34,10 +34,7 @@ impl Limits {
             (None, Some(low)) => low.saturating_add((low / 2).max(3)),
             (None, None) => policy.recover,
         };
-        Limits {
-            low,
-            recover: recover.max(low.saturating_add(1)),
-        }
+        Limits { low, recover: recover.max(low.saturating_add(1)) }
     }
 }
 
@@ -63,10 +60,7 @@ pub fn judge(sku: &SkuKey, left: i64, limits: Limits, open: bool) -> Option<Aler
             detail: format!("{left} left, below {}", limits.low),
         })
     } else if open && left >= limits.recover {
-        Some(AlertChange::Close {
-            kind: AlertKind::LowStock,
-            subject,
-        })
+        Some(AlertChange::Close { kind: AlertKind::LowStock, subject })
     } else {
         None
     }
@@ -112,11 +106,7 @@ impl Freshness {
             .iter()
             .map(|(level, age)| format!("{level} ({} s old)", age.as_secs()))
             .collect();
-        let more = if self.stale > samples.len() as u64 {
-            ", …"
-        } else {
-            ""
-        };
+        let more = if self.stale > samples.len() as u64 { ", …" } else { "" };
         AlertChange::Open {
             kind,
             subject,
@@ -180,10 +170,7 @@ mod tests {
 
     /// A level of supplier `s1`, last read at `as_of`.
     fn level(offer: usize, quantity: i64, as_of: Option<Timestamp>) -> Level {
-        let item = Item {
-            offer_id: offer.to_string(),
-            spec_id: None,
-        };
+        let item = Item { offer_id: offer.to_string(), spec_id: None };
         let id = LevelId::supplier(&supplier(), &item);
         let mut level = Level::empty(id, supplier(), Some(item));
         level.quantity = quantity;
@@ -284,13 +271,7 @@ mod tests {
         assert_eq!(limits(None, None), Limits { low: 5, recover: 8 });
         assert_eq!(limits(Some(6), Some(8)), LIMITS);
         assert_eq!(limits(Some(2), None), Limits { low: 2, recover: 5 });
-        assert_eq!(
-            limits(Some(20), None),
-            Limits {
-                low: 20,
-                recover: 30
-            }
-        );
+        assert_eq!(limits(Some(20), None), Limits { low: 20, recover: 30 });
         assert_eq!(limits(None, Some(3)), Limits { low: 5, recover: 6 });
     }
 
@@ -310,10 +291,7 @@ mod tests {
         let mut blocked = level(2, 9, read);
         blocked.blocked_at = read;
         let mut closed = level(3, 9, read);
-        closed.closed = Some(Closed {
-            from_quantity: 4,
-            since: Timestamp::from_secs(0),
-        });
+        closed.closed = Some(Closed { from_quantity: 4, since: Timestamp::from_secs(0) });
         let unread = level(4, 9, None);
         assert_eq!(left_of(&[gone, blocked, unread]), 0);
         assert_eq!(left_of(&[closed]), 3);
@@ -326,12 +304,7 @@ mod tests {
         for n in 0..3000 {
             freshness.add(&level(n, 5, Some(now - Span::minutes(30))), &policy(), now);
         }
-        let AlertChange::Open {
-            kind,
-            subject,
-            detail,
-        } = freshness.judge(&supplier())
-        else {
+        let AlertChange::Open { kind, subject, detail } = freshness.judge(&supplier()) else {
             panic!("it must open");
         };
         assert_eq!((kind, subject.as_str()), (AlertKind::FeedStale, "s1"));
@@ -352,10 +325,7 @@ mod tests {
             freshness.judge(&supplier())
         };
         // L + 1.2 × I = 1 + 12 minutes.
-        let close = AlertChange::Close {
-            kind: AlertKind::FeedStale,
-            subject: "s1".into(),
-        };
+        let close = AlertChange::Close { kind: AlertKind::FeedStale, subject: "s1".into() };
         assert_eq!(judged(Span::minutes(13)), close);
         assert_eq!(
             judged(Span::minutes(13) + Span::micros(1)),

@@ -67,6 +67,8 @@ pub struct World {
     pub counted: BTreeMap<LevelId, Vec<OrderId>>,
     /// Overdue unpaid orders of a level, oldest first, where loaded.
     pub overdue: BTreeMap<LevelId, Vec<OrderId>>,
+    /// Orders with active, confirmed shares of an item that no purchase was sent for, where loaded.
+    pub unbought: BTreeMap<LevelId, Vec<OrderId>>,
     /// There are overdue unpaid orders somewhere.
     pub any_overdue: bool,
 
@@ -121,18 +123,10 @@ impl World {
         restore(&mut self.levels, undo.levels);
         restore(&mut self.orders, undo.orders);
         restore(&mut self.suppliers, undo.suppliers);
-        undo.aliases
-            .iter()
-            .for_each(|alias| drop(self.aliases.remove(alias)));
-        undo.external
-            .iter()
-            .for_each(|key| drop(self.external.remove(key)));
-        undo.placement_keys
-            .iter()
-            .for_each(|key| drop(self.placement_keys.remove(key)));
-        undo.payments
-            .iter()
-            .for_each(|key| drop(self.payments.remove(key)));
+        undo.aliases.iter().for_each(|alias| drop(self.aliases.remove(alias)));
+        undo.external.iter().for_each(|key| drop(self.external.remove(key)));
+        undo.placement_keys.iter().for_each(|key| drop(self.placement_keys.remove(key)));
+        undo.payments.iter().for_each(|key| drop(self.payments.remove(key)));
         self.ledger.truncate(undo.ledger);
         self.jobs.truncate(undo.jobs);
         self.alerts.truncate(undo.alerts);
@@ -141,9 +135,7 @@ impl World {
 
     /// The SKU as asked for, following an alias.
     pub fn sku(&self, asked: &SkuKey) -> Option<&Sku> {
-        self.skus
-            .get(asked)
-            .or_else(|| self.skus.get(self.aliases.get(asked)?))
+        self.skus.get(asked).or_else(|| self.skus.get(self.aliases.get(asked)?))
     }
 
     pub fn put_sku(&mut self, sku: Sku) {
@@ -165,10 +157,7 @@ impl World {
     /// A level to change; its former state is kept.
     pub fn level_mut(&mut self, id: &LevelId) -> Option<&mut Level> {
         let level = self.levels.get_mut(id)?;
-        self.undo
-            .levels
-            .entry(id.clone())
-            .or_insert_with(|| Some(level.clone()));
+        self.undo.levels.entry(id.clone()).or_insert_with(|| Some(level.clone()));
         Some(level)
     }
 
@@ -181,10 +170,7 @@ impl World {
     /// An order to change; its former state is kept.
     pub fn order_mut(&mut self, id: &OrderId) -> Option<&mut Order> {
         let order = self.orders.get_mut(id)?;
-        self.undo
-            .orders
-            .entry(id.clone())
-            .or_insert_with(|| Some(order.clone()));
+        self.undo.orders.entry(id.clone()).or_insert_with(|| Some(order.clone()));
         Some(order)
     }
 

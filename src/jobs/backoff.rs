@@ -36,21 +36,10 @@ mod tests {
     #[test]
     fn each_wait_lies_between_half_and_all_of_its_doubling() {
         // 2, 4, 8, 16 … seconds, until 5 minutes.
-        for (attempt, whole) in [
-            (1, 2),
-            (2, 4),
-            (3, 8),
-            (4, 16),
-            (8, 256),
-            (9, 300),
-            (40, 300),
-        ] {
+        for (attempt, whole) in [(1, 2), (2, 4), (3, 8), (4, 16), (8, 256), (9, 300), (40, 300)] {
             let wait = delay(BASE, CAP, attempt, "refund:a");
             let whole = Span::secs(whole);
-            assert!(
-                wait >= whole.times(1, 2) && wait <= whole,
-                "{attempt}: {wait:?}"
-            );
+            assert!(wait >= whole.times(1, 2) && wait <= whole, "{attempt}: {wait:?}");
         }
     }
 
@@ -58,10 +47,7 @@ mod tests {
     fn extreme_inputs_stay_within_the_cap() {
         for attempt in [0, 1, 63, 64, u32::MAX] {
             let wait = delay(Span(i64::MAX), CAP, attempt, "x");
-            assert!(
-                wait >= CAP.times(1, 2) && wait <= CAP,
-                "{attempt}: {wait:?}"
-            );
+            assert!(wait >= CAP.times(1, 2) && wait <= CAP, "{attempt}: {wait:?}");
         }
         assert_eq!(delay(Span(-5), CAP, 3, "x"), Span::ZERO);
     }
@@ -69,9 +55,8 @@ mod tests {
     #[test]
     fn the_same_failure_waits_the_same_and_neighbours_spread() {
         assert_eq!(delay(BASE, CAP, 5, "a"), delay(BASE, CAP, 5, "a"));
-        let waits: std::collections::BTreeSet<Span> = (0..100)
-            .map(|n| delay(BASE, CAP, 5, &format!("refund:{n}")))
-            .collect();
+        let waits: std::collections::BTreeSet<Span> =
+            (0..100).map(|n| delay(BASE, CAP, 5, &format!("refund:{n}"))).collect();
         assert!(waits.len() > 90, "{}", waits.len());
     }
 }

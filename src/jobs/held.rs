@@ -59,8 +59,7 @@ impl Held {
         let now = self.clock.now();
         let span = span.max(self.until().since(now));
         if store::heartbeat(&self.db, &self.clock, self.fence, span).await? {
-            self.until
-                .fetch_max((now + span).as_micros(), Ordering::SeqCst);
+            self.until.fetch_max((now + span).as_micros(), Ordering::SeqCst);
             return Ok(());
         }
         self.lost.cancel();

@@ -70,12 +70,7 @@ pub fn tasks(deps: &Deps, worker: String, stopping: &CancellationToken) -> Vec<T
     let runner = Runner::new(deps.clone(), Arc::new(Kinds), worker, Arc::clone(&wake));
     let running = runner.run(stopping.clone());
     let ticking = schedule::run(deps.clone(), stopping.clone());
-    let waking = wake_when_due(
-        deps.clock.clone(),
-        deps.engine.commits(),
-        wake,
-        stopping.clone(),
-    );
+    let waking = wake_when_due(deps.clock.clone(), deps.engine.commits(), wake, stopping.clone());
     let following = watermark::follow(deps.clone(), deps.engine.commits(), stopping.clone());
     vec![
         ("jobs", running.map(Ok).boxed()),

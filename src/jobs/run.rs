@@ -120,11 +120,7 @@ impl Run<'_> {
     }
 
     async fn once(&self, command: Command) -> Result<Outcome, Error> {
-        let envelope = Envelope {
-            command,
-            fence: Some(self.lease.fence()),
-            idempotency: None,
-        };
+        let envelope = Envelope { command, fence: Some(self.lease.fence()), idempotency: None };
         match self.deps.engine.submit(envelope).await? {
             Reply::Outcome(outcome) => Ok(outcome),
             Reply::Kept(_) => Err(Error::Internal("a job's command has no key".into())),

@@ -79,19 +79,12 @@ pub struct Runner {
 impl Runner {
     /// `worker` names this process in the table; `wake` is notified when a job falls due now.
     pub fn new(deps: Deps, handler: Arc<dyn Handler>, worker: String, wake: Arc<Notify>) -> Runner {
-        let slots: BTreeMap<_, _> = deps
-            .suppliers
-            .keys()
-            .map(|id| (id.clone(), Arc::new(Semaphore::new(SLOTS))))
-            .collect();
+        let slots: BTreeMap<_, _> =
+            deps.suppliers.keys().map(|id| (id.clone(), Arc::new(Semaphore::new(SLOTS)))).collect();
         let for_suppliers = (SLOTS * slots.len().max(1)).min(SLOTS_SUPPLIERS);
         let lane = |kinds, slots| Lane { kinds, slots };
         Runner {
-            lanes: [
-                lane(OWN, SLOTS),
-                lane(SHOP, SLOTS),
-                lane(SUPPLIERS, for_suppliers),
-            ],
+            lanes: [lane(OWN, SLOTS), lane(SHOP, SLOTS), lane(SUPPLIERS, for_suppliers)],
             beaten_at: deps.clock.now(),
             slots,
             deps,
@@ -147,16 +140,13 @@ impl Runner {
     }
 
     async fn claim_lanes(&mut self) -> Result<bool, Stop> {
-        let free: Vec<(usize, i64)> = (0..LANES)
-            .map(|lane| (lane, self.free(lane)))
-            .filter(|(_, free)| *free > 0)
-            .collect();
+        let free: Vec<(usize, i64)> =
+            (0..LANES).map(|lane| (lane, self.free(lane))).filter(|(_, free)| *free > 0).collect();
         if free.is_empty() || !store::any_due(&self.deps.db, &self.deps.clock).await? {
             return Ok(false);
         }
-        let wanted = free
-            .iter()
-            .filter_map(|(lane, free)| Some((self.lanes.get(*lane)?.kinds, *free)));
+        let wanted =
+            free.iter().filter_map(|(lane, free)| Some((self.lanes.get(*lane)?.kinds, *free)));
         let asked_at = self.deps.clock.now();
         let claimed = store::claim(&self.deps, &self.worker, wanted.collect()).await?;
         let mut more = false;
@@ -176,10 +166,7 @@ impl Runner {
     }
 
     async fn start(&mut self, lane: usize, claimed: Claimed, asked_at: Timestamp) {
-        let fence = Fence {
-            job: claimed.id,
-            token: claimed.token,
-        };
+        let fence = Fence { job: claimed.id, token: claimed.token };
         let Ok(permit) = self.permit(&claimed.job) else {
             let later = Finish::Later(self.deps.clock.now() + PUT_OFF);
             let put_off = store::finish(&self.deps.db, fence, claimed.wakes, later).await;
@@ -211,10 +198,7 @@ impl Runner {
         let Some(slots) = supplier.and_then(|id| self.slots.get(&id)) else {
             return Ok(None);
         };
-        Arc::clone(slots)
-            .try_acquire_owned()
-            .map(Some)
-            .map_err(drop)
+        Arc::clone(slots).try_acquire_owned().map(Some).map_err(drop)
     }
 
     /// Forgets the jobs that ended.
@@ -237,11 +221,7 @@ impl Runner {
 
     /// Waits for the end of a job, a wake-up, or the next look.
     async fn wait(&mut self, stopping: &CancellationToken, more: bool) {
-        let poll = if self.deps.clock.is_manual() || more {
-            POLL_SOON
-        } else {
-            POLL
-        };
+        let poll = if self.deps.clock.is_manual() || more { POLL_SOON } else { POLL };
         tokio::select! {
             () = stopping.cancelled() => {}
             () = self.wake.notified() => {}
@@ -264,10 +244,7 @@ impl Runner {
             }
         }
         if !self.running.is_empty() {
-            tracing::warn!(
-                jobs = self.running.len(),
-                "the grace is over: jobs handed back"
-            );
+            tracing::warn!(jobs = self.running.len(), "the grace is over: jobs handed back");
         }
         self.cut.cancel();
         while let Some(ended) = self.running.join_next().await {

@@ -61,10 +61,7 @@ impl Schedule {
 
 /// Whether a job is one that a schedule owes at every slot.
 pub fn is_regular(job: &Job) -> bool {
-    matches!(
-        job,
-        Job::Sync { .. } | Job::Sweep | Job::Watermark | Job::Prune
-    )
+    matches!(job, Job::Sync { .. } | Job::Sweep | Job::Watermark | Job::Prune)
 }
 
 /// The program's schedules.
@@ -93,11 +90,7 @@ pub async fn run(deps: Deps, stopping: CancellationToken) -> Result<(), JobSched
     while !ticker.sync_all().await && !stopping.is_cancelled() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let wait = if ticker.deps.clock.is_manual() {
-        POLL_MANUAL
-    } else {
-        WITHOUT_TRIGGER
-    };
+    let wait = if ticker.deps.clock.is_manual() { POLL_MANUAL } else { WITHOUT_TRIGGER };
     while !stopping.is_cancelled() {
         ticker.tick().await;
         tokio::select! {
@@ -143,9 +136,7 @@ impl Ticker {
     async fn sync_all(&self) -> bool {
         let now = self.deps.clock.now();
         let syncs = self.deps.suppliers.keys().map(|supplier| JobRequest {
-            job: Job::Sync {
-                supplier: supplier.clone(),
-            },
+            job: Job::Sync { supplier: supplier.clone() },
             run_at: now,
         });
         let owed = store::owe(&self.deps.db, syncs.collect(), now).await;
@@ -209,10 +200,6 @@ fn judge(name: String, every: Span, silent: Span) -> AlertChange {
     AlertChange::Open {
         kind,
         subject,
-        detail: format!(
-            "due every {} s, not run for {} s",
-            every.as_secs(),
-            silent.as_secs()
-        ),
+        detail: format!("due every {} s, not run for {} s", every.as_secs(), silent.as_secs()),
     }
 }

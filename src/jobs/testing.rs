@@ -63,18 +63,14 @@ pub struct Stage {
 
 fn next<T>(queue: &Mutex<VecDeque<T>>, what: &str) -> T {
     let mut queue = queue.lock().expect("not poisoned");
-    queue
-        .pop_front()
-        .unwrap_or_else(|| panic!("nothing scripted for {what}"))
+    queue.pop_front().unwrap_or_else(|| panic!("nothing scripted for {what}"))
 }
 
 impl Stage {
     pub fn say(&self, said: Said) {
         self.said.lock().expect("not poisoned").push(said);
-        let outside = !matches!(
-            self.said.lock().expect("not poisoned").last(),
-            Some(Said::Command(_))
-        );
+        let outside =
+            !matches!(self.said.lock().expect("not poisoned").last(), Some(Said::Command(_)));
         if let Some((clock, by)) = &*self.clock.lock().expect("not poisoned")
             && outside
         {
@@ -83,10 +79,7 @@ impl Stage {
     }
 
     pub fn will(&self, outcome: Outcome) {
-        self.outcomes
-            .lock()
-            .expect("not poisoned")
-            .push_back(Ok(outcome));
+        self.outcomes.lock().expect("not poisoned").push_back(Ok(outcome));
     }
 
     pub fn said(&self) -> Vec<Said> {
@@ -215,28 +208,15 @@ pub fn policy() -> Policy {
 }
 
 pub fn item() -> Item {
-    Item {
-        offer_id: "61".into(),
-        spec_id: None,
-    }
+    Item { offer_id: "61".into(), spec_id: None }
 }
 
 pub fn reading(figure: Figure, at: Timestamp) -> Reading {
-    Reading {
-        item: item(),
-        figure,
-        stated_at: None,
-        sent_at: at,
-        received_at: at,
-    }
+    Reading { item: item(), figure, stated_at: None, sent_at: at, received_at: at }
 }
 
 pub fn unanswered() -> Fault {
-    Fault::Unknown {
-        code: "timeout".into(),
-        message: "no answer".into(),
-        retry_after: None,
-    }
+    Fault::Unknown { code: "timeout".into(), message: "no answer".into(), retry_after: None }
 }
 
 /// For kinds that use no database.

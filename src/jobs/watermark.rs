@@ -63,8 +63,7 @@ pub async fn freshness(deps: &Deps, supplier: &SourceId) -> Result<AlertChange, 
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
         let now = deps.clock.now();
-        page.iter()
-            .for_each(|level| freshness.add(level, &deps.policy, now));
+        page.iter().for_each(|level| freshness.add(level, &deps.policy, now));
     }
     Ok(freshness.judge(supplier))
 }
@@ -109,12 +108,9 @@ pub async fn follow(deps: Deps, mut commits: Receiver<Committed>, stopping: Canc
 async fn judge_touched(deps: &Deps, levels: &BTreeSet<LevelId>) -> Result<(), String> {
     let levels: Vec<LevelId> = levels.iter().cloned().collect();
     for chunk in levels.chunks(usize::try_from(PAGE).unwrap_or(1)) {
-        let skus = store::skus_of_levels(&deps.db, chunk)
-            .await
-            .map_err(|e| e.to_string())?;
-        let open = store::open_subjects(&deps.db, AlertKind::LowStock)
-            .await
-            .map_err(|e| e.to_string())?;
+        let skus = store::skus_of_levels(&deps.db, chunk).await.map_err(|e| e.to_string())?;
+        let open =
+            store::open_subjects(&deps.db, AlertKind::LowStock).await.map_err(|e| e.to_string())?;
         for changes in judge(deps, &skus, &open).chunks(CHANGES) {
             let command = Command::Alerts(changes.to_vec());
             let reply = deps.engine.submit(Envelope::from(command)).await;

@@ -74,11 +74,7 @@ async fn run(
     held: &Held,
     cut: &CancellationToken,
 ) -> Ended {
-    let run = Run {
-        deps,
-        job: &claimed.job,
-        lease: held,
-    };
+    let run = Run { deps, job: &claimed.job, lease: held };
     let guarded = AssertUnwindSafe(handler.run(&run)).catch_unwind();
     tokio::select! {
         biased;
@@ -111,10 +107,7 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
             let attempt = u32::try_from(claimed.attempts).unwrap_or(u32::MAX);
             let wait = backoff::delay(FIRST_BACKOFF, LONGEST_BACKOFF, attempt, &claimed.job.key());
             let at = deps.clock.now() + wait;
-            (
-                log_failure(claimed, &error, false),
-                Finish::Failed { error, at },
-            )
+            (log_failure(claimed, &error, false), Finish::Failed { error, at })
         }
         Ended::Ran(Err(Stop::Retry(error) | Stop::Fail(error))) => {
             let name = log_failure(claimed, &error, true);
@@ -123,11 +116,7 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
         }
         Ended::Cut => ("handed_back", Finish::Later(deps.clock.now())),
         Ended::Lost => {
-            tracing::warn!(
-                job.id = claimed.id,
-                job.key = claimed.job.key(),
-                "lease lost"
-            );
+            tracing::warn!(job.id = claimed.id, job.key = claimed.job.key(), "lease lost");
             return "lost";
         }
     };
@@ -173,22 +162,10 @@ async fn note_schedule(deps: &Deps, claimed: &Claimed, outcome: &'static str) {
 fn log_failure(claimed: &Claimed, error: &str, dead: bool) -> &'static str {
     let (id, key, attempts) = (claimed.id, claimed.job.key(), claimed.attempts);
     if dead {
-        tracing::error!(
-            job.id = id,
-            job.key = key,
-            job.attempts = attempts,
-            error,
-            "job is dead"
-        );
+        tracing::error!(job.id = id, job.key = key, job.attempts = attempts, error, "job is dead");
         "dead"
     } else {
-        tracing::warn!(
-            job.id = id,
-            job.key = key,
-            job.attempts = attempts,
-            error,
-            "job failed"
-        );
+        tracing::warn!(job.id = id, job.key = key, job.attempts = attempts, error, "job failed");
         "failed"
     }
 }

@@ -29,11 +29,8 @@ const MAX_BODY: usize = 64 * 1024;
 /// Of a refusal's body so much is kept, in characters.
 const MAX_MESSAGE: usize = 500;
 /// Client errors that say nothing of the refund.
-const COME_AGAIN: [StatusCode; 3] = [
-    StatusCode::REQUEST_TIMEOUT,
-    StatusCode::TOO_EARLY,
-    StatusCode::TOO_MANY_REQUESTS,
-];
+const COME_AGAIN: [StatusCode; 3] =
+    [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
 
 /// A provider that cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
@@ -94,9 +91,7 @@ impl Webhook {
         }
         match request.send().await {
             Ok(response) => read(response, looking_up).await,
-            Err(error) => RefundAnswer::Unknown {
-                message: http_client::text(error),
-            },
+            Err(error) => RefundAnswer::Unknown { message: http_client::text(error) },
         }
     }
 }
@@ -114,8 +109,7 @@ impl Provider for Webhook {
             "reason": request.reason,
         });
         let body = body.to_string().into_bytes();
-        self.send(Method::POST, self.url.clone(), &request.refund_id, body)
-            .await
+        self.send(Method::POST, self.url.clone(), &request.refund_id, body).await
     }
 
     async fn look_up(&self, refund: &RefundId) -> RefundAnswer {
@@ -143,9 +137,7 @@ async fn read(response: Response, looking_up: bool) -> RefundAnswer {
     }
     let body = http_client::body(response, MAX_BODY).await;
     if status.is_client_error() && !COME_AGAIN.contains(&status) {
-        return RefundAnswer::Refused {
-            message: described(status, &body),
-        };
+        return RefundAnswer::Refused { message: described(status, &body) };
     }
     let answer = body
         .as_ref()
@@ -153,17 +145,11 @@ async fn read(response: Response, looking_up: bool) -> RefundAnswer {
         .filter(|_| status.is_success())
         .and_then(|body| serde_json::from_slice(body).ok());
     match answer {
-        Some(Answer {
-            status: Status::Succeeded,
-            reference,
-        }) => RefundAnswer::Succeeded { reference },
-        Some(Answer {
-            status: Status::Pending,
-            ..
-        }) => RefundAnswer::Pending,
-        None => RefundAnswer::Unknown {
-            message: described(status, &body),
-        },
+        Some(Answer { status: Status::Succeeded, reference }) => {
+            RefundAnswer::Succeeded { reference }
+        }
+        Some(Answer { status: Status::Pending, .. }) => RefundAnswer::Pending,
+        None => RefundAnswer::Unknown { message: described(status, &body) },
     }
 }
 
@@ -207,10 +193,7 @@ mod tests {
 
     async fn answering(verb: &str, template: ResponseTemplate) -> (MockServer, Webhook) {
         let server = MockServer::start().await;
-        Mock::given(method(verb))
-            .respond_with(template)
-            .mount(&server)
-            .await;
+        Mock::given(method(verb)).respond_with(template).mount(&server).await;
         let provider = provider(&format!("{}/refunds", server.uri()));
         (server, provider)
     }
@@ -227,21 +210,12 @@ mod tests {
             .and(header("idempotency-key", "r-1"))
             .and(header("webhook-id", "r-1"))
             .and(header("content-type", "application/json"))
-            .respond_with(json_body(
-                json!({"status": "succeeded", "reference": "re_9"}),
-            ))
+            .respond_with(json_body(json!({"status": "succeeded", "reference": "re_9"})))
             .expect(1)
             .mount(&server)
             .await;
-        let answer = provider(&format!("{}/refunds", server.uri()))
-            .make(&request())
-            .await;
-        assert_eq!(
-            answer,
-            RefundAnswer::Succeeded {
-                reference: Some("re_9".into())
-            }
-        );
+        let answer = provider(&format!("{}/refunds", server.uri())).make(&request()).await;
+        assert_eq!(answer, RefundAnswer::Succeeded { reference: Some("re_9".into()) });
 
         let sent = &server.received_requests().await.expect("recorded")[0];
         let body: serde_json::Value = serde_json::from_slice(&sent.body).expect("JSON");
@@ -253,50 +227,31 @@ mod tests {
         );
         let oracle = standardwebhooks::Webhook::from_bytes(b"shop secret".to_vec()).expect("ok");
         let expected = oracle.sign("r-1", 1_800_000_000, &sent.body);
-        assert_eq!(
-            sent.headers["webhook-signature"],
-            expected.expect("signs").as_str()
-        );
+        assert_eq!(sent.headers["webhook-signature"], expected.expect("signs").as_str());
     }
 
     #[tokio::test]
     async fn each_answer_to_a_request_is_read_as_the_contract_says() {
-        let refused = |message: &str| RefundAnswer::Refused {
-            message: message.to_owned(),
-        };
-        let unknown = |message: &str| RefundAnswer::Unknown {
-            message: message.to_owned(),
-        };
+        let refused = |message: &str| RefundAnswer::Refused { message: message.to_owned() };
+        let unknown = |message: &str| RefundAnswer::Unknown { message: message.to_owned() };
         let plain = |status, text| ResponseTemplate::new(status).set_body_string(text);
         let cases = [
-            (
-                json_body(json!({"status": "pending"})),
-                RefundAnswer::Pending,
-            ),
+            (json_body(json!({"status": "pending"})), RefundAnswer::Pending),
             (
                 json_body(json!({"status": "succeeded"})),
                 RefundAnswer::Succeeded { reference: None },
             ),
-            (
-                plain(400, "no such payment"),
-                refused("400 Bad Request: no such payment"),
-            ),
+            (plain(400, "no such payment"), refused("400 Bad Request: no such payment")),
             (plain(404, ""), refused("404 Not Found: ")),
             (plain(409, ""), refused("409 Conflict: ")),
             (plain(408, ""), unknown("408 Request Timeout: ")),
             (plain(425, ""), unknown("425 Too Early: ")),
             (plain(429, ""), unknown("429 Too Many Requests: ")),
-            (
-                plain(500, "boom"),
-                unknown("500 Internal Server Error: boom"),
-            ),
+            (plain(500, "boom"), unknown("500 Internal Server Error: boom")),
             (plain(503, ""), unknown("503 Service Unavailable: ")),
             (plain(200, "<html>"), unknown("200 OK: <html>")),
             (plain(204, ""), unknown("204 No Content: ")),
-            (
-                json_body(json!({"status": "failed"})),
-                unknown("200 OK: {\"status\":\"failed\"}"),
-            ),
+            (json_body(json!({"status": "failed"})), unknown("200 OK: {\"status\":\"failed\"}")),
             (
                 plain(302, "").insert_header("location", "https://elsewhere.example/"),
                 unknown("302 Found: "),
@@ -311,31 +266,20 @@ mod tests {
     #[tokio::test]
     async fn a_lost_answer_is_unknown_and_the_look_up_tells() {
         // The connection is refused: whether an earlier request arrived is not known.
-        let lost = provider("http://127.0.0.1:1/refunds")
-            .make(&request())
-            .await;
+        let lost = provider("http://127.0.0.1:1/refunds").make(&request()).await;
         assert!(matches!(lost, RefundAnswer::Unknown { .. }), "{lost:?}");
 
         let server = MockServer::start().await;
         Mock::given(method("GET"))
             .and(path("/refunds/r-1"))
             .and(header("webhook-id", "r-1"))
-            .respond_with(json_body(
-                json!({"status": "succeeded", "reference": "re_9"}),
-            ))
+            .respond_with(json_body(json!({"status": "succeeded", "reference": "re_9"})))
             .expect(1)
             .mount(&server)
             .await;
         // A slash at the end of the address changes nothing.
-        let found = provider(&format!("{}/refunds/", server.uri()))
-            .look_up(&"r-1".into())
-            .await;
-        assert_eq!(
-            found,
-            RefundAnswer::Succeeded {
-                reference: Some("re_9".into())
-            }
-        );
+        let found = provider(&format!("{}/refunds/", server.uri())).look_up(&"r-1".into()).await;
+        assert_eq!(found, RefundAnswer::Succeeded { reference: Some("re_9".into()) });
     }
 
     #[tokio::test]

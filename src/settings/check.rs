@@ -23,25 +23,14 @@ pub(super) fn across(settings: &Settings, report: &mut Report) {
     holds(settings, report);
     if settings.watermark.recover <= settings.watermark.low {
         let low = settings.watermark.low;
-        report.error(
-            "watermark.recover",
-            format!("must exceed watermark.low ({low})"),
-        );
+        report.error("watermark.recover", format!("must exceed watermark.low ({low})"));
     }
     if settings.orders.complete_after < settings.orders.ship_deadline {
-        report.warn(
-            "orders.complete_after",
-            "is shorter than orders.ship_deadline",
-        );
+        report.warn("orders.complete_after", "is shorter than orders.ship_deadline");
     }
     for (index, supplier) in settings.suppliers.iter().enumerate() {
         let path = |key: &str| format!("suppliers.{index}.{key}");
-        if settings
-            .suppliers
-            .iter()
-            .take(index)
-            .any(|other| other.id == supplier.id)
-        {
+        if settings.suppliers.iter().take(index).any(|other| other.id == supplier.id) {
             report.error(&path("id"), format!("`{}` is used twice", supplier.id));
         }
         supplier_alone(supplier, &path, report);
@@ -51,10 +40,7 @@ pub(super) fn across(settings: &Settings, report: &mut Report) {
         warn_of_plain_http("refunds.url", url, report);
     }
     if settings.alerts.channels.is_empty() {
-        report.warn(
-            "alerts.channels",
-            "is empty: alerts are seen only by those who look",
-        );
+        report.warn("alerts.channels", "is empty: alerts are seen only by those who look");
     }
     for (index, channel) in settings.alerts.channels.iter().enumerate() {
         if let ChannelSettings::Webhook { url, .. } = channel {
@@ -80,32 +66,22 @@ fn server(settings: &Settings, report: &mut Report) {
         let path = format!("server.keys.{index}");
         let secret = key.key.expose_secret();
         if !names.insert(key.name.as_str()) {
-            report.error(
-                &format!("{path}.name"),
-                format!("`{}` is used twice", key.name),
-            );
+            report.error(&format!("{path}.name"), format!("`{}` is used twice", key.name));
         }
         if !secrets.insert(secret) {
             report.error(&format!("{path}.key"), "is the same as another entry's");
         }
         if secret.chars().count() < MIN_KEY {
-            report.error(
-                &format!("{path}.key"),
-                format!("must have at least {MIN_KEY} characters"),
-            );
+            report
+                .error(&format!("{path}.key"), format!("must have at least {MIN_KEY} characters"));
         }
         if !secret.bytes().all(|b| b.is_ascii_graphic()) {
-            report.error(
-                &format!("{path}.key"),
-                "must be printable ASCII without blanks",
-            );
+            report.error(&format!("{path}.key"), "must be printable ASCII without blanks");
         }
     }
     if !server.keys.iter().any(|key| key.role == Role::Ops) {
-        report.warn(
-            "server.keys",
-            "none has the role ops: nobody can decide, refund or count stock",
-        );
+        report
+            .warn("server.keys", "none has the role ops: nobody can decide, refund or count stock");
     }
 }
 
@@ -123,10 +99,7 @@ fn holds(settings: &Settings, report: &mut Report) {
         report.warn("holds.sweep_interval", risk);
     }
     if settings.confirm.attention_deadline < settings.confirm.retry_deadline {
-        report.warn(
-            "confirm.attention_deadline",
-            "is shorter than confirm.retry_deadline",
-        );
+        report.warn("confirm.attention_deadline", "is shorter than confirm.retry_deadline");
     }
 }
 
@@ -146,25 +119,17 @@ fn supplier_alone(
         Protocol::Alibaba1688 => {}
     }
     if supplier.settle_margin == Span::ZERO {
-        report.warn(
-            &path("settle_margin"),
-            "0s trusts that a purchase shows in the figures at once",
-        );
+        report
+            .warn(&path("settle_margin"), "0s trusts that a purchase shows in the figures at once");
     }
     if supplier.sync_interval < supplier.request_timeout {
         report.warn(&path("sync_interval"), "is shorter than request_timeout");
     }
     if supplier.sync_interval > Span::hours(1) {
-        report.warn(
-            &path("sync_interval"),
-            "is over an hour: stock is sold on figures that old",
-        );
+        report.warn(&path("sync_interval"), "is over an hour: stock is sold on figures that old");
     }
     if supplier.suspect_drop.0 == 100 {
-        report.warn(
-            &path("suspect_drop"),
-            "100% believes even a feed that lists nothing",
-        );
+        report.warn(&path("suspect_drop"), "100% believes even a feed that lists nothing");
     }
     warn_of_plain_http(&path("gateway"), &supplier.gateway, report);
 }
@@ -195,10 +160,7 @@ fn supplier_in_context(
         );
     }
     if settings.confirm.retry_deadline < supplier.sync_interval {
-        report.warn(
-            &path("sync_interval"),
-            "is longer than confirm.retry_deadline",
-        );
+        report.warn(&path("sync_interval"), "is longer than confirm.retry_deadline");
     }
 }
 
@@ -211,9 +173,6 @@ fn warn_of_plain_http(path: &str, url: &str, report: &mut Report) {
         None => false,
     };
     if url.scheme() == "http" && !near {
-        report.warn(
-            path,
-            "is plain http: secrets and addresses can be read on the way",
-        );
+        report.warn(path, "is plain http: secrets and addresses can be read on the way");
     }
 }

@@ -34,14 +34,8 @@ impl Sources {
     /// This process's environment, with the given file and flags.
     pub fn of_the_process(file: Option<PathBuf>, listen: Option<String>) -> Sources {
         let text = |os: std::ffi::OsString| os.to_string_lossy().into_owned();
-        let environment = std::env::vars_os()
-            .map(|(k, v)| (text(k), text(v)))
-            .collect();
-        Sources {
-            file,
-            environment,
-            listen,
-        }
+        let environment = std::env::vars_os().map(|(k, v)| (text(k), text(v))).collect();
+        Sources { file, environment, listen }
     }
 }
 
@@ -56,22 +50,15 @@ pub(super) struct Merged {
 pub(super) fn merge(sources: &Sources) -> Result<Merged, Error> {
     let user = match &sources.file {
         None => String::new(),
-        Some(path) => std::fs::read_to_string(path).map_err(|cause| Error::Read {
-            path: path.clone(),
-            cause,
-        })?,
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|cause| Error::Read { path: path.clone(), cause })?,
     };
     let name = sources.file.clone().unwrap_or_default();
     let user = user.strip_prefix('\u{feff}').unwrap_or(&user);
     let user = parse(user).map_err(|cause| Error::Syntax { path: name, cause })?;
-    let mut table = parse(DEFAULTS).map_err(|cause| Error::Syntax {
-        path: PathBuf::from("config/default.toml"),
-        cause,
-    })?;
-    let pattern = table
-        .remove("suppliers")
-        .and_then(first_table)
-        .unwrap_or_default();
+    let mut table = parse(DEFAULTS)
+        .map_err(|cause| Error::Syntax { path: PathBuf::from("config/default.toml"), cause })?;
+    let pattern = table.remove("suppliers").and_then(first_table).unwrap_or_default();
     overlay(&mut table, user);
 
     let mut steps: Vec<(Vec<Step>, &str, &str)> = (sources.environment.iter())
@@ -83,10 +70,7 @@ pub(super) fn merge(sources: &Sources) -> Result<Merged, Error> {
         set(&mut table, path, value).map_err(|fault| invalid(name, fault))?;
     }
     if let Some(listen) = &sources.listen {
-        let path = [
-            Step::Key("server".to_owned()),
-            Step::Key("listen".to_owned()),
-        ];
+        let path = [Step::Key("server".to_owned()), Step::Key("listen".to_owned())];
         set(&mut table, &path, listen).map_err(|fault| invalid("--listen", fault))?;
     }
     if let Some(Value::Array(suppliers)) = table.get_mut("suppliers") {
@@ -96,13 +80,7 @@ pub(super) fn merge(sources: &Sources) -> Result<Merged, Error> {
             *own = whole;
         }
     }
-    Ok(Merged {
-        table,
-        variables: steps
-            .iter()
-            .map(|(_, name, _)| (*name).to_owned())
-            .collect(),
-    })
+    Ok(Merged { table, variables: steps.iter().map(|(_, name, _)| (*name).to_owned()).collect() })
 }
 
 /// The variable that sets the key at `path`.
@@ -175,11 +153,9 @@ fn set(table: &mut Table, path: &[Step], text: &str) -> Result<(), String> {
             table.insert(key.clone(), Value::String(text.to_owned()));
             Ok(())
         }
-        [Step::Key(key), rest @ ..] => descend(
-            table.entry(key.clone()).or_insert_with(|| container(rest)),
-            rest,
-            text,
-        ),
+        [Step::Key(key), rest @ ..] => {
+            descend(table.entry(key.clone()).or_insert_with(|| container(rest)), rest, text)
+        }
         _ => Err("names no key".to_owned()),
     }
 }

@@ -53,19 +53,13 @@ pub(super) fn settings(root: &mut Section<'_>) -> Settings {
         watermark: root.within("watermark", watermark),
         suppliers: root.each("suppliers", supplier),
         refunds: root.within("refunds", refunds),
-        alerts: root.within("alerts", |s| AlertSettings {
-            channels: s.each("channels", channel),
-        }),
+        alerts: root.within("alerts", |s| AlertSettings { channels: s.each("channels", channel) }),
         webhooks: webhooks(root),
     }
 }
 
 fn server(s: &mut Section<'_>) -> ServerSettings {
-    let roles = [
-        ("storefront", Role::Storefront),
-        ("ops", Role::Ops),
-        ("reader", Role::Reader),
-    ];
+    let roles = [("storefront", Role::Storefront), ("ops", Role::Ops), ("reader", Role::Reader)];
     ServerSettings {
         listen: s.address("listen"),
         keys: s.each("keys", |s| KeySettings {
@@ -79,10 +73,7 @@ fn server(s: &mut Section<'_>) -> ServerSettings {
 fn limits(s: &mut Section<'_>) -> LimitSettings {
     let requests_per_second = small(s.integer("requests_per_second", 0..=1_000_000));
     if requests_per_second != 0 {
-        s.error(
-            "requests_per_second",
-            format!("{}; only 0 is", not_built("a limit")),
-        );
+        s.error("requests_per_second", format!("{}; only 0 is", not_built("a limit")));
     }
     let max_queued_commands = s.integer("max_queued_commands", 1..=10_000_000);
     LimitSettings {
@@ -93,9 +84,7 @@ fn limits(s: &mut Section<'_>) -> LimitSettings {
 
 fn storage(s: &mut Section<'_>) -> StorageSettings {
     let url = s.location("url");
-    let path = url
-        .strip_prefix("sqlite://")
-        .map(|rest| rest.split('?').next().unwrap_or(rest));
+    let path = url.strip_prefix("sqlite://").map(|rest| rest.split('?').next().unwrap_or(rest));
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         s.error("url", not_built("postgres://"));
     } else if path.is_none_or(|path| path.is_empty() || path.contains(":memory:")) {
@@ -139,11 +128,7 @@ fn watermark(s: &mut Section<'_>) -> WatermarkSettings {
         Some(recover) => recover,
         None => s.derived("recover", default_recover(low)),
     };
-    WatermarkSettings {
-        low,
-        recover,
-        remind_every: s.span("remind_every", SECOND),
-    }
+    WatermarkSettings { low, recover, remind_every: s.span("remind_every", SECOND) }
 }
 
 /// The level at which a low-stock alert closes where none is given: `low + max(3, low / 2)`.
@@ -185,21 +170,13 @@ fn supplier(s: &mut Section<'_>) -> SupplierSettings {
         message_secret: s.secret("message_secret"),
     };
     if supplier.message_secret.is_some() {
-        s.error(
-            "message_secret",
-            format!("{}; leave it out", not_built("a secret of its own")),
-        );
+        s.error("message_secret", format!("{}; leave it out", not_built("a secret of its own")));
     }
     if supplier.stock_counts_at == CountsAt::Order && !supplier.stock_counts_verified {
         let path = s.at("stock_counts_at");
-        s.report.warn(
-            &path,
-            "`order` without stock_counts_verified = true is treated as `payment`",
-        );
-        return SupplierSettings {
-            stock_counts_at: CountsAt::Payment,
-            ..supplier
-        };
+        s.report
+            .warn(&path, "`order` without stock_counts_verified = true is treated as `payment`");
+        return SupplierSettings { stock_counts_at: CountsAt::Payment, ..supplier };
     }
     supplier
 }
@@ -220,10 +197,7 @@ fn address(s: &mut Section<'_>) -> Address {
 
 fn refunds(s: &mut Section<'_>) -> RefundSettings {
     if s.choice("provider", &[("manual", false), ("webhook", true)], &[]) {
-        return RefundSettings::Webhook {
-            url: s.url("url"),
-            secret: s.required_secret("secret"),
-        };
+        return RefundSettings::Webhook { url: s.url("url"), secret: s.required_secret("secret") };
     }
     for key in ["url", "secret", "secret_file"] {
         if s.has(key) {
@@ -237,10 +211,7 @@ fn refunds(s: &mut Section<'_>) -> RefundSettings {
 fn channel(s: &mut Section<'_>) -> ChannelSettings {
     let planned = ["email", "dingtalk", "feishu", "wecom", "slack"];
     if s.choice("type", &[("log", false), ("webhook", true)], &planned) {
-        return ChannelSettings::Webhook {
-            url: s.url("url"),
-            secret: s.secret("secret"),
-        };
+        return ChannelSettings::Webhook { url: s.url("url"), secret: s.secret("secret") };
     }
     ChannelSettings::Log
 }
@@ -252,10 +223,7 @@ fn webhooks(root: &mut Section<'_>) -> Vec<WebhookSettings> {
         events: s.texts("events"),
     });
     if !webhooks.is_empty() {
-        root.error(
-            "webhooks",
-            format!("{}; leave it out", not_built("[[webhooks]]")),
-        );
+        root.error("webhooks", format!("{}; leave it out", not_built("[[webhooks]]")));
     }
     webhooks
 }

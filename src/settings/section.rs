@@ -53,11 +53,7 @@ pub(super) fn read_table<T>(
     report: &mut Report,
     read: impl FnOnce(&mut Section<'_>) -> T,
 ) -> T {
-    let mut section = Section {
-        path: path.to_owned(),
-        table,
-        report,
-    };
+    let mut section = Section { path: path.to_owned(), table, report };
     let result = read(&mut section);
     for key in std::mem::take(&mut section.table).keys() {
         let path = section.at(key);
@@ -65,13 +61,8 @@ pub(super) fn read_table<T>(
         let below = format!("{variable}__");
         let mut variables = section.report.variables.iter();
         let origin = variables.find(|name| **name == variable || name.starts_with(&below));
-        let origin = origin
-            .map(|name| format!(" (from {name})"))
-            .unwrap_or_default();
-        section
-            .report
-            .errors
-            .push(format!("unknown key `{path}`{origin}"));
+        let origin = origin.map(|name| format!(" (from {name})")).unwrap_or_default();
+        section.report.errors.push(format!("unknown key `{path}`{origin}"));
     }
     result
 }
@@ -79,11 +70,7 @@ pub(super) fn read_table<T>(
 impl Section<'_> {
     /// The full path of a key of this table.
     pub fn at(&self, key: &str) -> String {
-        if self.path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{}.{key}", self.path)
-        }
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     /// Records a fault of a key of this table.
@@ -189,8 +176,7 @@ impl Section<'_> {
 
     /// A whole number within `range`.
     pub fn integer(&mut self, key: &str, range: impl RangeBounds<i64>) -> i64 {
-        self.need(key, |value| integer(value, &range))
-            .unwrap_or_default()
+        self.need(key, |value| integer(value, &range)).unwrap_or_default()
     }
 
     /// A whole number within `range` that may be absent.
@@ -219,8 +205,7 @@ impl Section<'_> {
     }
 
     pub fn percent(&mut self, key: &str) -> Percent {
-        self.need(key, |value| unit::percent(&text(value)?))
-            .unwrap_or_default()
+        self.need(key, |value| unit::percent(&text(value)?)).unwrap_or_default()
     }
 
     pub fn address(&mut self, key: &str) -> SocketAddr {
@@ -289,15 +274,13 @@ impl Section<'_> {
         let (given, file) = (self.table.remove(key), self.table.remove(&file_key));
         let (read, shown) = match (given, file) {
             (None, None) => return None,
-            (Some(_), Some(_)) => (
-                Err(format!("give it or `{file_key}`, not both")),
-                String::new(),
-            ),
+            (Some(_), Some(_)) => {
+                (Err(format!("give it or `{file_key}`, not both")), String::new())
+            }
             (Some(value), None) => (text(&value), "(set)".to_owned()),
-            (None, Some(file)) => (
-                text(&file).and_then(|f| secret_file(&f)),
-                format!("(from {file})"),
-            ),
+            (None, Some(file)) => {
+                (text(&file).and_then(|f| secret_file(&f)), format!("(from {file})"))
+            }
         };
         match read {
             Ok(secret) => {
@@ -337,9 +320,7 @@ pub(super) fn not_built(value: &str) -> String {
 /// Whether a text can name a source of stock or a key: `[a-z0-9_-]{1,32}`.
 pub fn is_name(text: &str) -> bool {
     (1..=32).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+        && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
 }
 
 fn text(value: &Value) -> Result<String, String> {
@@ -354,16 +335,10 @@ fn integer(value: &Value, range: &impl RangeBounds<i64>) -> Result<i64, String> 
     let number = match value {
         Value::Integer(number) => *number,
         // From the environment.
-        Value::String(text) => text
-            .parse()
-            .map_err(|_| "must be a whole number".to_owned())?,
+        Value::String(text) => text.parse().map_err(|_| "must be a whole number".to_owned())?,
         _ => return Err("must be a whole number".to_owned()),
     };
-    if range.contains(&number) {
-        Ok(number)
-    } else {
-        Err(format!("{number} is out of range"))
-    }
+    if range.contains(&number) { Ok(number) } else { Err(format!("{number} is out of range")) }
 }
 
 fn url(text: &str) -> Result<Url, String> {
@@ -376,20 +351,11 @@ fn url(text: &str) -> Result<Url, String> {
 fn without_secrets(url: &Url) -> String {
     let port = url.port().map(|p| format!(":{p}")).unwrap_or_default();
     let more = if url.query().is_some() { "?…" } else { "" };
-    format!(
-        "{}://{}{port}{}{more}",
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        url.path()
-    )
+    format!("{}://{}{port}{}{more}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
 }
 
 fn secret_file(path: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
     let secret = text.trim_end_matches(['\r', '\n']);
-    if secret.trim().is_empty() {
-        Err(format!("{path} is empty"))
-    } else {
-        Ok(secret.to_owned())
-    }
+    if secret.trim().is_empty() { Err(format!("{path} is empty")) } else { Ok(secret.to_owned()) }
 }

@@ -19,15 +19,8 @@ fn from(toml: &str, environment: &[(&str, &str)]) -> Result<Loaded, Error> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stockhold.toml");
     std::fs::write(&file, toml).expect("written");
-    let environment = environment
-        .iter()
-        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-        .collect();
-    load(&Sources {
-        file: Some(file),
-        environment,
-        listen: None,
-    })
+    let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    load(&Sources { file: Some(file), environment, listen: None })
 }
 
 fn accepted(toml: &str) -> Loaded {
@@ -53,10 +46,7 @@ fn the_defaults_stand_alone_and_are_those_of_the_contract() {
     let s = loaded.settings;
     assert_eq!(s.server.listen.to_string(), "127.0.0.1:8080");
     assert!(s.server.keys.is_empty());
-    assert_eq!(
-        (s.limits.requests_per_second, s.limits.max_queued_commands),
-        (0, 20_000)
-    );
+    assert_eq!((s.limits.requests_per_second, s.limits.max_queued_commands), (0, 20_000));
     assert_eq!(s.storage.url, "sqlite://data/stockhold.db");
     assert_eq!(s.coordination.url, "memory:");
     assert_eq!(s.holds.ttl_normal, Span::minutes(30));
@@ -72,10 +62,7 @@ fn the_defaults_stand_alone_and_are_those_of_the_contract() {
     assert_eq!(s.orders.complete_after, Span::days(14));
     assert_eq!((s.jobs.max_attempts, s.jobs.lease), (20, Span::secs(30)));
     assert_eq!(s.reconcile.cron, "0 30 3 * * *");
-    assert_eq!(
-        (s.reconcile.timezone.as_str(), s.reconcile.apply),
-        ("UTC", true)
-    );
+    assert_eq!((s.reconcile.timezone.as_str(), s.reconcile.apply), ("UTC", true));
     assert_eq!((s.watermark.low, s.watermark.recover), (5, 8));
     assert_eq!(s.watermark.remind_every, Span::hours(24));
     assert!(s.suppliers.is_empty() && s.webhooks.is_empty());
@@ -86,34 +73,17 @@ fn the_defaults_stand_alone_and_are_those_of_the_contract() {
 #[test]
 fn a_supplier_starts_from_the_pattern() {
     let s = accepted(SUPPLIER).settings;
-    let [s] = &s.suppliers[..] else {
-        panic!("one supplier")
-    };
+    let [s] = &s.suppliers[..] else { panic!("one supplier") };
     assert_eq!(s.id, "s1688");
     assert_eq!(s.gateway, "https://gw.open.1688.com/openapi");
     assert_eq!(s.app_secret.expose_secret(), "supplier secret");
     assert_eq!(s.access_token.expose_secret(), "token");
     assert!(s.refresh_token.is_none() && s.message_secret.is_none() && s.deliver_to.is_none());
-    assert_eq!(
-        (s.sync_interval, s.declared_lag),
-        (Span::minutes(10), Span::minutes(1))
-    );
-    assert_eq!(
-        (s.stock_counts_at, s.stock_counts_verified),
-        (CountsAt::Payment, false)
-    );
-    assert_eq!(
-        (s.settle_margin, s.lookup_settle),
-        (Span::secs(60), Span::minutes(2))
-    );
-    assert_eq!(
-        (s.unpaid_deadline, s.request_timeout),
-        (Span::hours(8), Span::secs(10))
-    );
-    assert_eq!(
-        (s.buffer, s.suspect_drop, s.max_requests_per_second),
-        (0, Percent(30), 8)
-    );
+    assert_eq!((s.sync_interval, s.declared_lag), (Span::minutes(10), Span::minutes(1)));
+    assert_eq!((s.stock_counts_at, s.stock_counts_verified), (CountsAt::Payment, false));
+    assert_eq!((s.settle_margin, s.lookup_settle), (Span::secs(60), Span::minutes(2)));
+    assert_eq!((s.unpaid_deadline, s.request_timeout), (Span::hours(8), Span::secs(10)));
+    assert_eq!((s.buffer, s.suspect_drop, s.max_requests_per_second), (0, Percent(30), 8));
     assert_eq!((s.flow.as_str(), s.pay), ("general", Pay::Manual));
 }
 
@@ -136,10 +106,7 @@ fn every_key_that_is_read_is_documented_with_its_default() {
     assert_eq!(shown.len(), 61, "{shown:#?}");
     for (path, _) in &shown {
         let key = path.rsplit('.').next().expect("a key");
-        assert!(
-            DEFAULTS.contains(&format!("{key} = ")),
-            "{path} is not in config/default.toml"
-        );
+        assert!(DEFAULTS.contains(&format!("{key} = ")), "{path} is not in config/default.toml");
     }
 }
 
@@ -147,16 +114,10 @@ fn every_key_that_is_read_is_documented_with_its_default() {
 fn later_layers_win() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stockhold.toml");
-    std::fs::write(
-        &file,
-        "[server]\nlisten = \"127.0.0.1:1\"\n[holds]\nttl_hot = \"10m\"\n",
-    )
-    .expect("written");
+    std::fs::write(&file, "[server]\nlisten = \"127.0.0.1:1\"\n[holds]\nttl_hot = \"10m\"\n")
+        .expect("written");
     let var = |k: &str, v: &str| (k.to_owned(), v.to_owned());
-    let mut sources = Sources {
-        file: Some(file),
-        ..Sources::default()
-    };
+    let mut sources = Sources { file: Some(file), ..Sources::default() };
     let listen = |sources: &Sources| load(sources).expect("legal").settings.server.listen.port();
     assert_eq!(listen(&sources), 1);
     sources.environment = vec![
@@ -167,10 +128,7 @@ fn later_layers_win() {
     sources.listen = Some("127.0.0.1:3".to_owned());
     assert_eq!(listen(&sources), 3);
     let s = load(&sources).expect("legal").settings;
-    assert_eq!(
-        (s.holds.ttl_hot, s.holds.ttl_flash),
-        (Span::minutes(10), Span::minutes(5))
-    );
+    assert_eq!((s.holds.ttl_hot, s.holds.ttl_flash), (Span::minutes(10), Span::minutes(5)));
     assert_eq!(s.jobs.max_attempts, 3);
 }
 
@@ -186,24 +144,17 @@ fn the_environment_reaches_into_lists_by_number() {
             ]
         })
         .collect();
-    let sources = Sources {
-        environment: names,
-        ..Sources::default()
-    };
+    let sources = Sources { environment: names, ..Sources::default() };
     let keys = load(&sources).expect("eleven keys").settings.server.keys;
     assert_eq!(keys.len(), 11);
     assert_eq!(keys[10].name, "k10");
 
-    let loaded = from(
-        SUPPLIER,
-        &[("STOCKHOLD_SUPPLIERS__0__APP_SECRET", "from outside")],
-    );
+    let loaded = from(SUPPLIER, &[("STOCKHOLD_SUPPLIERS__0__APP_SECRET", "from outside")]);
     let s = loaded.expect("legal").settings;
     assert_eq!(s.suppliers[0].app_secret.expose_secret(), "from outside");
 
-    let error = from(SUPPLIER, &[("STOCKHOLD_SUPPLIERS__2__ID", "x")])
-        .expect_err("a gap")
-        .to_string();
+    let error =
+        from(SUPPLIER, &[("STOCKHOLD_SUPPLIERS__2__ID", "x")]).expect_err("a gap").to_string();
     assert!(
         error.contains("STOCKHOLD_SUPPLIERS__2__ID: there is no entry 2; the list has 1"),
         "{error}"
@@ -236,51 +187,27 @@ fn a_secret_may_come_from_a_file() {
     let path = folder.path().join("secret");
     std::fs::write(&path, " kept as it is \r\n").expect("written");
     let path = path.to_str().expect("utf-8");
-    let toml = SUPPLIER.replace(
-        "app_secret = \"supplier secret\"",
-        &format!("app_secret_file = \"{path}\""),
-    );
+    let toml = SUPPLIER
+        .replace("app_secret = \"supplier secret\"", &format!("app_secret_file = \"{path}\""));
     let loaded = accepted(&toml);
-    assert_eq!(
-        loaded.settings.suppliers[0].app_secret.expose_secret(),
-        " kept as it is "
-    );
-    assert!(
-        loaded
-            .redacted()
-            .contains(&format!("suppliers.0.app_secret = (from \"{path}\")"))
-    );
+    assert_eq!(loaded.settings.suppliers[0].app_secret.expose_secret(), " kept as it is ");
+    assert!(loaded.redacted().contains(&format!("suppliers.0.app_secret = (from \"{path}\")")));
 
     // A later layer's way of giving it replaces an earlier layer's other way.
     let outside = from(&toml, &[("STOCKHOLD_SUPPLIERS__0__APP_SECRET", "outside")]).expect("legal");
-    assert_eq!(
-        outside.settings.suppliers[0].app_secret.expose_secret(),
-        "outside"
-    );
-    let inside = from(
-        SUPPLIER,
-        &[("STOCKHOLD_SUPPLIERS__0__APP_SECRET_FILE", path)],
-    )
-    .expect("legal");
-    assert_eq!(
-        inside.settings.suppliers[0].app_secret.expose_secret(),
-        " kept as it is "
-    );
+    assert_eq!(outside.settings.suppliers[0].app_secret.expose_secret(), "outside");
+    let inside =
+        from(SUPPLIER, &[("STOCKHOLD_SUPPLIERS__0__APP_SECRET_FILE", path)]).expect("legal");
+    assert_eq!(inside.settings.suppliers[0].app_secret.expose_secret(), " kept as it is ");
 
     let both = format!("{SUPPLIER}app_secret_file = \"{path}\"\n");
-    assert_eq!(
-        faults(&both),
-        ["`suppliers.0.app_secret`: give it or `app_secret_file`, not both"]
-    );
+    assert_eq!(faults(&both), ["`suppliers.0.app_secret`: give it or `app_secret_file`, not both"]);
     let gone = toml.replace(path, "/nowhere/secret");
     assert!(
         faults(&gone)[0].starts_with("`suppliers.0.app_secret`: cannot read /nowhere/secret: ")
     );
     std::fs::write(path, "\n").expect("written");
-    assert_eq!(
-        faults(&toml),
-        [format!("`suppliers.0.app_secret`: {path} is empty")]
-    );
+    assert_eq!(faults(&toml), [format!("`suppliers.0.app_secret`: {path} is empty")]);
 }
 
 #[test]
@@ -288,18 +215,13 @@ fn secrets_are_shown_nowhere() {
     let toml = format!(
         "refunds = {{ provider = \"webhook\", url = \"https://u:hush-1@shop.example/r?t=hush-2\", secret = \"hush-3\" }}\n\
          [[server.keys]]\nname = \"a\"\nrole = \"ops\"\nkey = \"hush-4-0123456789\"\n{}",
-        SUPPLIER
-            .replace("supplier secret", "hush-5")
-            .replace("\"token\"", "\"hush-6\"")
+        SUPPLIER.replace("supplier secret", "hush-5").replace("\"token\"", "\"hush-6\"")
     );
     let loaded = accepted(&toml);
     let view = loaded.redacted();
     assert!(!view.contains("hush"), "{view}");
     assert!(view.contains("server.keys.0.key = (set)\n"), "{view}");
-    assert!(
-        view.contains("refunds.url = \"https://shop.example/r?…\"\n"),
-        "{view}"
-    );
+    assert!(view.contains("refunds.url = \"https://shop.example/r?…\"\n"), "{view}");
     assert!(view.contains("holds.ttl_hot = \"12m\"\n"), "{view}");
     let debug =
         format!("{:?}", loaded.settings.suppliers) + &format!("{:?}", loaded.settings.server);
@@ -308,10 +230,7 @@ fn secrets_are_shown_nowhere() {
 
 #[test]
 fn a_file_that_is_missing_or_no_toml_is_named() {
-    let sources = Sources {
-        file: Some("/nowhere/stockhold.toml".into()),
-        ..Sources::default()
-    };
+    let sources = Sources { file: Some("/nowhere/stockhold.toml".into()), ..Sources::default() };
     let error = load(&sources).expect_err("missing").to_string();
     assert!(
         error.starts_with("cannot read the configuration /nowhere/stockhold.toml: "),

@@ -23,10 +23,7 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
     let wrong = || format!("`{text}` is not a duration such as 250ms, 90s, 5m, 2h or 1d");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let (_, micros) = UNITS
-        .into_iter()
-        .find(|(name, _)| *name == unit)
-        .ok_or_else(wrong)?;
+    let (_, micros) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     if number.is_empty() {
         return Err(wrong());
     }
@@ -40,9 +37,7 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
 /// Writes a span as [`span`] reads it, in the largest unit that fits exactly.
 pub(super) fn span_text(span: Span) -> String {
     let micros = span.as_micros();
-    let fits = UNITS
-        .into_iter()
-        .find(|(_, unit)| micros != 0 && micros % unit == 0);
+    let fits = UNITS.into_iter().find(|(_, unit)| micros != 0 && micros % unit == 0);
     match fits {
         Some((name, unit)) => format!("{}{name}", micros / unit),
         None => format!("{}ms", micros / 1_000),
@@ -51,9 +46,7 @@ pub(super) fn span_text(span: Span) -> String {
 
 /// Reads `30%`.
 pub(super) fn percent(text: &str) -> Result<Percent, String> {
-    let number = text
-        .strip_suffix('%')
-        .filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    let number = text.strip_suffix('%').filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
     number
         .and_then(|n| n.parse().ok())
         .filter(|n| *n <= 100)
@@ -98,9 +91,7 @@ mod tests {
         assert_eq!(percent("30%"), Ok(Percent(30)));
         assert_eq!(percent("0%"), Ok(Percent(0)));
         assert_eq!(percent("100%"), Ok(Percent(100)));
-        for bad in [
-            "", "%", "30", "101%", "-1%", "+1%", "1.5%", "30 %", "300%", "٣%",
-        ] {
+        for bad in ["", "%", "30", "101%", "-1%", "+1%", "1.5%", "30 %", "300%", "٣%"] {
             assert!(percent(bad).is_err(), "{bad}");
         }
     }

@@ -73,11 +73,9 @@ pub(super) async fn change(
     let mut last: BTreeMap<(AlertKind, &str), Option<&str>> = BTreeMap::new();
     for change in changes {
         match change {
-            AlertChange::Open {
-                kind,
-                subject,
-                detail,
-            } => last.insert((*kind, subject), Some(detail)),
+            AlertChange::Open { kind, subject, detail } => {
+                last.insert((*kind, subject), Some(detail))
+            }
             AlertChange::Close { kind, subject } => last.insert((*kind, subject), None),
         };
     }
@@ -96,17 +94,11 @@ pub(super) async fn change(
         }
     }
     let opened: Vec<(i64,)> = insert_rows_returning(tx, &OPEN, opens).await?;
-    let closed: Vec<(i64,)> = if closes.is_empty() {
-        Vec::new()
-    } else {
-        tx.all(&CLOSE, args![closes, now]).await?
-    };
+    let closed: Vec<(i64,)> =
+        if closes.is_empty() { Vec::new() } else { tx.all(&CLOSE, args![closes, now]).await? };
     let tell = |event: &'static str| {
         move |(alert,): (i64,)| JobRequest {
-            job: Job::Alert {
-                alert,
-                event: event.to_owned(),
-            },
+            job: Job::Alert { alert, event: event.to_owned() },
             run_at: now,
         }
     };
@@ -156,10 +148,7 @@ pub async fn remind(tx: &mut Tx, remind_every: Span, now: Timestamp) -> Result<u
     let owed: Vec<JobRequest> = due
         .into_iter()
         .map(|(alert,)| JobRequest {
-            job: Job::Alert {
-                alert,
-                event: format!("reminder:{day}"),
-            },
+            job: Job::Alert { alert, event: format!("reminder:{day}") },
             run_at: now,
         })
         .collect();

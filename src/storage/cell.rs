@@ -73,10 +73,7 @@ impl Field for String {
     fn read(cell: Cell) -> Result<String, String> {
         match cell {
             Cell::Text(text) => Ok(text),
-            other => other
-                .text()
-                .map(str::to_owned)
-                .ok_or_else(|| "a text is missing".to_owned()),
+            other => other.text().map(str::to_owned).ok_or_else(|| "a text is missing".to_owned()),
         }
     }
 }

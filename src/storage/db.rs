@@ -46,14 +46,8 @@ impl Default for Options {
 
 #[derive(Clone, Debug)]
 pub(super) enum Pools {
-    Sqlite {
-        writer: Pool<Sqlite>,
-        readers: Pool<Sqlite>,
-    },
-    Postgres {
-        writers: Pool<Postgres>,
-        readers: Pool<Postgres>,
-    },
+    Sqlite { writer: Pool<Sqlite>, readers: Pool<Sqlite> },
+    Postgres { writers: Pool<Postgres>, readers: Pool<Postgres> },
 }
 
 /// An open database; cheap to clone.
@@ -180,10 +174,10 @@ impl Db {
                     }
                     Err(error.into())
                 }
-                Err(_) => Err(Error::CommitUnknown(format!(
-                    "the commit took longer than {limit:?}"
-                ))
-                .into()),
+                Err(_) => {
+                    Err(Error::CommitUnknown(format!("the commit took longer than {limit:?}"))
+                        .into())
+                }
             },
         }
     }
@@ -192,10 +186,7 @@ impl Db {
     async fn begin(&self, mode: Mode) -> Result<Tx> {
         let mut died = 0;
         loop {
-            let mut tx = Tx {
-                conn: self.acquire(mode).await?,
-                open: true,
-            };
+            let mut tx = Tx { conn: self.acquire(mode).await?, open: true };
             let begun = match (&mut tx.conn, mode) {
                 (Conn::Sqlite(c), Mode::Write) => sql(&mut **c, "BEGIN IMMEDIATE").await,
                 (Conn::Sqlite(c), Mode::Read) => sql(&mut **c, "BEGIN").await,
@@ -296,9 +287,9 @@ async fn sql<'c, DB: sqlx::Database>(
 fn is_dead(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(e) => e
-            .code()
-            .is_some_and(|c| c.starts_with("57P") || c.starts_with("08") || c == "25P03"),
+        sqlx::Error::Database(e) => {
+            e.code().is_some_and(|c| c.starts_with("57P") || c.starts_with("08") || c == "25P03")
+        }
         _ => false,
     }
 }
@@ -316,10 +307,7 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
     }
     if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|e| {
-            Error::Unavailable(format!(
-                "the folder {} cannot be made: {e}",
-                folder.display()
-            ))
+            Error::Unavailable(format!("the folder {} cannot be made: {e}", folder.display()))
         })?;
     }
     let pool = |connections: u32| {
@@ -344,15 +332,13 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
 
 fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
     // Bounded waits: a lock or a statement that takes this long is given up and done again.
-    let connect = PgConnectOptions::from_str(url)?
-        .application_name("stockhold")
-        .options([
-            ("synchronous_commit", "on"),
-            ("idle_in_transaction_session_timeout", "60s"),
-            ("lock_timeout", "10s"),
-            ("statement_timeout", "30s"),
-            ("timezone", "UTC"),
-        ]);
+    let connect = PgConnectOptions::from_str(url)?.application_name("stockhold").options([
+        ("synchronous_commit", "on"),
+        ("idle_in_transaction_session_timeout", "60s"),
+        ("lock_timeout", "10s"),
+        ("statement_timeout", "30s"),
+        ("timezone", "UTC"),
+    ]);
     let pool = |connections: u32| {
         PgPoolOptions::new()
             .max_connections(connections.max(1))
@@ -360,8 +346,5 @@ fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
             .test_before_acquire(false) // see `Db::begin`
             .connect_lazy_with(connect.clone())
     };
-    Ok(Pools::Postgres {
-        writers: pool(options.writers),
-        readers: pool(options.readers),
-    })
+    Ok(Pools::Postgres { writers: pool(options.writers), readers: pool(options.readers) })
 }

@@ -37,17 +37,11 @@ impl Error {
         let definite = match &error {
             sqlx::Error::Database(e) => match sqlite_code(&**e) {
                 Some(_) => true, // in process: a failed COMMIT of SQLite did not commit
-                None => e
-                    .code()
-                    .is_some_and(|c| c.starts_with("40") || c.starts_with("23")),
+                None => e.code().is_some_and(|c| c.starts_with("40") || c.starts_with("23")),
             },
             _ => false,
         };
-        if definite {
-            Error::from(error)
-        } else {
-            Error::CommitUnknown(error.to_string())
-        }
+        if definite { Error::from(error) } else { Error::CommitUnknown(error.to_string()) }
     }
 }
 

@@ -40,21 +40,14 @@ impl Db {
         match &self.pools {
             Pools::Sqlite { writer, .. } => {
                 let mut conn = writer.acquire().await?.detach();
-                SQLITE
-                    .run_direct(None, &mut conn, false)
-                    .await
-                    .map_err(explain)?;
+                SQLITE.run_direct(None, &mut conn, false).await.map_err(explain)?;
                 conn.close().await?;
             }
             Pools::Postgres { writers, .. } => {
                 // Detached: after a failure it still has the migrations' lock.
                 let mut conn = writers.acquire().await?.detach();
-                conn.execute("SET statement_timeout = 0; SET lock_timeout = 0")
-                    .await?;
-                POSTGRES
-                    .run_direct(None, &mut conn, false)
-                    .await
-                    .map_err(explain)?;
+                conn.execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
+                POSTGRES.run_direct(None, &mut conn, false).await.map_err(explain)?;
                 for adopt in ADOPT {
                     conn.execute(adopt).await?;
                 }
@@ -69,13 +62,12 @@ impl Db {
     /// # Errors
     /// [`Error::Unavailable`] with what to do, when it is not or cannot be told.
     pub async fn check_schema(&self) -> Result<()> {
-        let applied: Vec<(i64,)> = match self
-            .read(|tx| Box::pin(async move { tx.all(&APPLIED, Vec::new()).await }))
-            .await
-        {
-            Err(Error::Unavailable(why)) if why.contains("_sqlx_migrations") => Vec::new(),
-            other => other?,
-        };
+        let applied: Vec<(i64,)> =
+            match self.read(|tx| Box::pin(async move { tx.all(&APPLIED, Vec::new()).await })).await
+            {
+                Err(Error::Unavailable(why)) if why.contains("_sqlx_migrations") => Vec::new(),
+                other => other?,
+            };
         let applied: BTreeSet<i64> = applied.into_iter().map(|(version,)| version).collect();
         let known: BTreeSet<i64> = self.migrator().iter().map(|m| m.version).collect();
         if let Some(version) = applied.difference(&known).last() {

@@ -35,26 +35,18 @@ pub(crate) use texts;
 impl Sql {
     pub fn new(text: impl AsRef<str>) -> Sql {
         let text = text.as_ref();
-        let sqlite = call(text, "LIST", |p| {
-            format!("SELECT value FROM json_each({p})")
-        });
-        let sqlite = call(&sqlite, "INTS", |p| {
-            format!("SELECT value FROM json_each({p})")
-        });
+        let sqlite = call(text, "LIST", |p| format!("SELECT value FROM json_each({p})"));
+        let sqlite = call(&sqlite, "INTS", |p| format!("SELECT value FROM json_each({p})"));
         let sqlite = call(&sqlite, "PAIRS", |p| {
             format!("(SELECT value->>0 AS a, value->>1 AS b FROM json_each({p}))")
         });
         let mut sqlite = call(&sqlite, "SETTLED", |_| "TRUE".to_owned());
         while let Some(at) = sqlite.find("FOR UPDATE") {
-            let end = sqlite[at..]
-                .find([')', '\n'])
-                .map_or(sqlite.len(), |n| at + n);
+            let end = sqlite[at..].find([')', '\n']).map_or(sqlite.len(), |n| at + n);
             sqlite.replace_range(at..end, "");
         }
         let postgres = call(text, "LIST", |p| format!("SELECT unnest({p}::text[])"));
-        let postgres = call(&postgres, "INTS", |p| {
-            format!("SELECT unnest({p}::bigint[])")
-        });
+        let postgres = call(&postgres, "INTS", |p| format!("SELECT unnest({p}::bigint[])"));
         let postgres = call(&postgres, "PAIRS", |p| {
             format!("(SELECT e->>0 AS a, e->>1 AS b FROM jsonb_array_elements({p}::jsonb) AS e)")
         });
@@ -160,32 +152,30 @@ pub(super) fn sqlite_query(
     text: &'static str,
     args: Vec<Arg>,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>> {
-    args.into_iter()
-        .try_fold(sqlx::query::<Sqlite>(text), |query, arg| {
-            Ok(match arg {
-                Arg::Text(text) => query.bind(text),
-                Arg::Int(n) => query.bind(n),
-                Arg::Texts(list) => query.bind(json(&list)?),
-                Arg::Ints(list) => query.bind(json(&list)?),
-                Arg::Pairs(list) => query.bind(json(&list)?),
-            })
+    args.into_iter().try_fold(sqlx::query::<Sqlite>(text), |query, arg| {
+        Ok(match arg {
+            Arg::Text(text) => query.bind(text),
+            Arg::Int(n) => query.bind(n),
+            Arg::Texts(list) => query.bind(json(&list)?),
+            Arg::Ints(list) => query.bind(json(&list)?),
+            Arg::Pairs(list) => query.bind(json(&list)?),
         })
+    })
 }
 
 pub(super) fn postgres_query(
     text: &'static str,
     args: Vec<Arg>,
 ) -> Result<Query<'static, Postgres, PgArguments>> {
-    args.into_iter()
-        .try_fold(sqlx::query::<Postgres>(text), |query, arg| {
-            Ok(match arg {
-                Arg::Text(text) => query.bind(text),
-                Arg::Int(n) => query.bind(n),
-                Arg::Texts(list) => query.bind(list),
-                Arg::Ints(list) => query.bind(list),
-                Arg::Pairs(list) => query.bind(json(&list)?),
-            })
+    args.into_iter().try_fold(sqlx::query::<Postgres>(text), |query, arg| {
+        Ok(match arg {
+            Arg::Text(text) => query.bind(text),
+            Arg::Int(n) => query.bind(n),
+            Arg::Texts(list) => query.bind(list),
+            Arg::Ints(list) => query.bind(list),
+            Arg::Pairs(list) => query.bind(json(&list)?),
         })
+    })
 }
 
 impl Tx {
@@ -228,14 +218,12 @@ impl Tx {
     /// As [`Tx::all`].
     pub async fn run(&mut self, sql: &'static Sql, args: Vec<Arg>) -> Result<u64> {
         Ok(match self.conn() {
-            Conn::Sqlite(conn) => sqlite_query(&sql.sqlite, args)?
-                .execute(&mut **conn)
-                .await?
-                .rows_affected(),
-            Conn::Postgres(conn) => postgres_query(&sql.postgres, args)?
-                .execute(&mut **conn)
-                .await?
-                .rows_affected(),
+            Conn::Sqlite(conn) => {
+                sqlite_query(&sql.sqlite, args)?.execute(&mut **conn).await?.rows_affected()
+            }
+            Conn::Postgres(conn) => {
+                postgres_query(&sql.postgres, args)?.execute(&mut **conn).await?.rows_affected()
+            }
         })
     }
 }

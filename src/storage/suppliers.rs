@@ -48,9 +48,7 @@ pub async fn synced(
     now: Timestamp,
 ) -> Result<()> {
     let since = suspect.then_some(now);
-    tx.run(&SYNCED, args![id.as_str(), now, outcome, detail, since])
-        .await
-        .map(drop)
+    tx.run(&SYNCED, args![id.as_str(), now, outcome, detail, since]).await.map(drop)
 }
 
 /// All suppliers that ever had something noted, by id.
@@ -75,7 +73,5 @@ pub async fn tokens(tx: &mut Tx, id: &SourceId) -> Result<Option<String>> {
 /// # Errors
 /// The database's.
 pub async fn put_tokens(tx: &mut Tx, id: &SourceId, tokens: &str) -> Result<()> {
-    tx.run(&PUT_TOKENS, args![id.as_str(), tokens])
-        .await
-        .map(drop)
+    tx.run(&PUT_TOKENS, args![id.as_str(), tokens]).await.map(drop)
 }

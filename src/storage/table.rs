@@ -149,14 +149,10 @@ impl Texts {
             .collect::<Vec<_>>()
             .join(", ");
         let same = T::KEY.iter().map(|k| format!("t.{k} = u.{k}"));
-        let guarded = T::GUARD
-            .iter()
-            .map(|g| format!("t.{g} IS NOT DISTINCT FROM u.was_{g}"));
+        let guarded = T::GUARD.iter().map(|g| format!("t.{g} IS NOT DISTINCT FROM u.was_{g}"));
         let conditions = same.chain(guarded).collect::<Vec<_>>().join(" AND ");
-        let mut columns: Vec<(String, Type)> = T::COLUMNS
-            .iter()
-            .map(|(name, kind)| ((*name).to_owned(), *kind))
-            .collect();
+        let mut columns: Vec<(String, Type)> =
+            T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
         columns.extend(guards::<T>().map(|(name, kind)| (format!("was_{name}"), kind)));
         let rows = rows(&columns);
         Texts {
@@ -178,10 +174,7 @@ impl Texts {
 }
 
 fn guards<T: Table>() -> impl Iterator<Item = Column> {
-    T::COLUMNS
-        .iter()
-        .copied()
-        .filter(|(name, _)| T::GUARD.contains(name))
+    T::COLUMNS.iter().copied().filter(|(name, _)| T::GUARD.contains(name))
 }
 
 /// A SELECT of the given rows: `$1` (SQLite), or an array a column (PostgreSQL).
@@ -201,11 +194,7 @@ fn rows(columns: &[(String, Type)]) -> Sql {
         })
         .collect::<Vec<_>>()
         .join(", ");
-    let names = columns
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect::<Vec<_>>()
-        .join(", ");
+    let names = columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
     Sql {
         sqlite: format!("SELECT {picks} FROM json_each($1)"),
         postgres: format!("SELECT {names} FROM UNNEST({arrays}) AS u({names})"),
@@ -214,23 +203,13 @@ fn rows(columns: &[(String, Type)]) -> Sql {
 
 /// A bulk INSERT that goes on with `then` (`ON CONFLICT …`, `RETURNING …`), the same on both.
 pub fn insert<T: Table>(then: &str) -> Sql {
-    let columns: Vec<(String, Type)> = T::COLUMNS
-        .iter()
-        .map(|(name, kind)| ((*name).to_owned(), *kind))
-        .collect();
+    let columns: Vec<(String, Type)> =
+        T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
     let rows = rows(&columns);
     // `WHERE true` tells SQLite that what follows is no join's ON.
-    let text = |rows: &str| {
-        format!(
-            "INSERT INTO {} ({}) {rows} WHERE true {then}",
-            T::NAME,
-            T::LIST
-        )
-    };
-    Sql {
-        sqlite: text(&rows.sqlite),
-        postgres: text(&rows.postgres),
-    }
+    let text =
+        |rows: &str| format!("INSERT INTO {} ({}) {rows} WHERE true {then}", T::NAME, T::LIST);
+    Sql { sqlite: text(&rows.sqlite), postgres: text(&rows.postgres) }
 }
 
 /// Inserts the rows, in their order. None given: nothing is asked.
@@ -341,10 +320,9 @@ async fn write(
             .execute(&mut **conn)
             .await?
             .rows_affected(),
-        Conn::Postgres(conn) => arrays(&sql.postgres, &types, &cells)
-            .execute(&mut **conn)
-            .await?
-            .rows_affected(),
+        Conn::Postgres(conn) => {
+            arrays(&sql.postgres, &types, &cells).execute(&mut **conn).await?.rows_affected()
+        }
     })
 }
 
@@ -358,16 +336,12 @@ fn arrays(
     for (i, kind) in types.iter().enumerate() {
         let column = rows.iter().map(|row| row.get(i));
         query = match kind {
-            Type::Text => query.bind(
-                column
-                    .map(|c| c.and_then(Cell::text))
-                    .collect::<Vec<Option<&str>>>(),
-            ),
-            Type::Int => query.bind(
-                column
-                    .map(|c| c.and_then(Cell::int))
-                    .collect::<Vec<Option<i64>>>(),
-            ),
+            Type::Text => {
+                query.bind(column.map(|c| c.and_then(Cell::text)).collect::<Vec<Option<&str>>>())
+            }
+            Type::Int => {
+                query.bind(column.map(|c| c.and_then(Cell::int)).collect::<Vec<Option<i64>>>())
+            }
         };
     }
     query

@@ -2,4 +2,5 @@
 
 mod conformance;
 mod jobs;
+mod suppliers;
 mod tidy;

@@ -14,11 +14,7 @@ use crate::jobs::store;
 pub async fn spread(run: &Run<'_>, alert: i64, event: &str) -> Result<Answer, Stop> {
     let now = run.now();
     let owed = run.deps.channels.iter().map(|channel| JobRequest {
-        job: Job::Tell {
-            alert,
-            event: event.to_owned(),
-            channel: channel.name().to_owned(),
-        },
+        job: Job::Tell { alert, event: event.to_owned(), channel: channel.name().to_owned() },
         run_at: now,
     });
     store::owe(&run.deps.db, owed.collect(), now).await?;

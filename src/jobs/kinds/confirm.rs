@@ -14,20 +14,12 @@ use crate::suppliers::Supplier;
 
 pub async fn run(run: &Run<'_>, level: &LevelId) -> Result<Answer, Stop> {
     let (supplier, terms) = run.supplier(&level.source())?;
-    let lock = Command::LockItem {
-        level: level.clone(),
-        owner: run.job.key(),
-    };
+    let lock = Command::LockItem { level: level.clone(), owner: run.job.key() };
     let (token, item) = match run.submit(lock).await? {
         Outcome::Locked { token, item, .. } => (token, item),
         other => return Ok(again(other)?.into()),
     };
-    let judge = |answer, polled| Command::JudgeItem {
-        level: level.clone(),
-        token,
-        answer,
-        polled,
-    };
+    let judge = |answer, polled| Command::JudgeItem { level: level.clone(), token, answer, polled };
 
     let mut answer = ask(run, supplier, terms, &item).await?;
     let unpaid = match run.submit(judge(answer.clone(), false)).await? {
@@ -98,27 +90,15 @@ mod tests {
     }
 
     fn locked() -> Outcome {
-        Outcome::Locked {
-            token: 9,
-            item: item(),
-            unpaid: Vec::new(),
-        }
+        Outcome::Locked { token: 9, item: item(), unpaid: Vec::new() }
     }
 
     fn lock() -> Said {
-        Said::Command(Command::LockItem {
-            level: level(),
-            owner: "confirm:s1:61:".into(),
-        })
+        Said::Command(Command::LockItem { level: level(), owner: "confirm:s1:61:".into() })
     }
 
     fn judge(answer: Result<Reading, Fault>, polled: bool) -> Said {
-        Said::Command(Command::JudgeItem {
-            level: level(),
-            token: 9,
-            answer,
-            polled,
-        })
+        Said::Command(Command::JudgeItem { level: level(), token: 9, answer, polled })
     }
 
     fn unpaid_order() -> UpstreamOrder {
@@ -142,10 +122,7 @@ mod tests {
         stage.will(Outcome::Again(None));
         let ended = run_under(&deps(&stage), &job(), &Endless).await;
         assert_eq!(ended, Ok(Answer::Done));
-        assert_eq!(
-            stage.said(),
-            [lock(), Said::Ask(item()), judge(Ok(live), false)]
-        );
+        assert_eq!(stage.said(), [lock(), Said::Ask(item()), judge(Ok(live), false)]);
     }
 
     #[tokio::test]
@@ -179,11 +156,7 @@ mod tests {
         stage.will(locked());
         stage.asks.lock().expect("ok").push_back(Ok(live.clone()));
         stage.will(Outcome::PollFirst(vec![(purchase.clone(), "88".into())]));
-        stage
-            .orders
-            .lock()
-            .expect("ok")
-            .push_back(Ok(unpaid_order()));
+        stage.orders.lock().expect("ok").push_back(Ok(unpaid_order()));
         stage.will(Outcome::Again(None));
         stage.will(Outcome::Again(None));
         let ended = run_under(&deps(&stage), &job(), &Endless).await;
@@ -195,10 +168,7 @@ mod tests {
                 Said::Ask(item()),
                 judge(Ok(live.clone()), false),
                 Said::Order("88".into()),
-                Said::Command(Command::Polled {
-                    purchase,
-                    answer: Ok(unpaid_order())
-                }),
+                Said::Command(Command::Polled { purchase, answer: Ok(unpaid_order()) }),
                 judge(Ok(live), true),
             ]
         );
@@ -216,11 +186,7 @@ mod tests {
         let asks = [Ok(first.clone()), Ok(second.clone())];
         stage.asks.lock().expect("ok").extend(asks);
         stage.will(Outcome::PollFirst(vec![("o1-s1-1".into(), "88".into())]));
-        stage
-            .orders
-            .lock()
-            .expect("ok")
-            .push_back(Ok(unpaid_order()));
+        stage.orders.lock().expect("ok").push_back(Ok(unpaid_order()));
         stage.will(Outcome::Again(None));
         stage.will(Outcome::Again(None));
         let ended = run_under(&deps, &job(), &Endless).await;
@@ -242,13 +208,8 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_supplier_is_for_a_person() {
         let stage = Arc::new(Stage::default());
-        let job = Job::Confirm {
-            level: "gone:61:".into(),
-        };
+        let job = Job::Confirm { level: "gone:61:".into() };
         let ended = run_under(&deps(&stage), &job, &Endless).await;
-        assert_eq!(
-            ended,
-            Err(Stop::Fail("supplier gone is not configured".into()))
-        );
+        assert_eq!(ended, Err(Stop::Fail("supplier gone is not configured".into())));
     }
 }

@@ -27,18 +27,12 @@ impl Handler for Kinds {
             Job::Deadline { second } => overdue::deadline(run, *second).await,
             Job::Confirm { level } => confirm::run(run, level).await,
             Job::Purchase { purchase } => purchase::run(run, purchase).await,
-            Job::Recheck {
-                purchase,
-                lost_at,
-                step,
-            } => recheck::run(run, purchase, *lost_at, *step).await,
+            Job::Recheck { purchase, lost_at, step } => {
+                recheck::run(run, purchase, *lost_at, *step).await
+            }
             Job::Refund { refund } => refund::run(run, refund).await,
             Job::Alert { alert, event } => alert::spread(run, *alert, event).await,
-            Job::Tell {
-                alert,
-                event,
-                channel,
-            } => alert::tell(run, *alert, event, channel).await,
+            Job::Tell { alert, event, channel } => alert::tell(run, *alert, event, channel).await,
             Job::Sync { supplier } => sync::run(run, supplier, false).await,
             Job::AcceptFeed { supplier } => sync::run(run, supplier, true).await,
             Job::Sweep => overdue::sweep(run).await,

@@ -45,10 +45,7 @@ pub async fn sweep(run: &Run<'_>) -> Result<Answer, Stop> {
     let tally = end_all(run, now).await?;
     metrics::counter!("stockhold_deadlines_ended_total", "by" => "scan").increment(tally.ended);
     if tally.ended > 0 {
-        tracing::info!(
-            orders = tally.ended,
-            "the sweep ended what its deadline job had not"
-        );
+        tracing::info!(orders = tally.ended, "the sweep ended what its deadline job had not");
     }
     if let Some(change) = tally.judge(now) {
         run.submit(Command::Alerts(vec![change])).await?;
@@ -101,9 +98,7 @@ async fn end_all(run: &Run<'_>, until: Timestamp) -> Result<Tally, Stop> {
         };
         let mut results = futures::stream::iter(page)
             .map(|(deadline, order)| async move {
-                let due = Command::Due {
-                    order: order.clone(),
-                };
+                let due = Command::Due { order: order.clone() };
                 (deadline, order, run.ask(due).await)
             })
             .buffered(ABREAST);

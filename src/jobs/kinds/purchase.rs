@@ -26,12 +26,7 @@ pub async fn run(run: &Run<'_>, purchase: &PurchaseId) -> Result<Answer, Stop> {
         .supplier()
         .ok_or_else(|| Stop::Fail(format!("purchase {purchase} names no supplier")))?;
     let (supplier, terms) = run.supplier(&source)?;
-    let errand = Errand {
-        run,
-        supplier,
-        terms,
-        purchase,
-    };
+    let errand = Errand { run, supplier, terms, purchase };
     for _ in 0..ROUNDS {
         let next = match errand.claim().await? {
             Claimed::Step(step, busy_until) => errand.step(step, busy_until).await?,
@@ -64,10 +59,7 @@ impl Errand<'_> {
         let busy_for = self.terms.request_timeout.times(2, 1) + MARGIN;
         self.run.cover(busy_for).await?;
         let busy_until = self.run.now() + busy_for;
-        let claim = Command::ClaimPurchase {
-            purchase: self.purchase.clone(),
-            busy_for,
-        };
+        let claim = Command::ClaimPurchase { purchase: self.purchase.clone(), busy_for };
         Ok(match self.run.submit(claim).await? {
             Outcome::Step(PurchaseStep::Wait(at)) => Claimed::Nothing(Answer::At(at)),
             Outcome::Step(PurchaseStep::Done) => Claimed::Nothing(Answer::Done),
@@ -86,12 +78,7 @@ impl Errand<'_> {
         let command = match step {
             PurchaseStep::Place { attempt, request } => {
                 let (sent, answer) = self.place(&request, busy_until).await;
-                Command::Placed {
-                    purchase,
-                    attempt,
-                    sent,
-                    answer,
-                }
+                Command::Placed { purchase, attempt, sent, answer }
             }
             PurchaseStep::LookUp { reference } => {
                 self.run.cover(self.terms.request_timeout).await?;
@@ -103,19 +90,12 @@ impl Errand<'_> {
             }
             PurchaseStep::Poll { supplier_order_id } => {
                 self.run.cover(self.terms.request_timeout).await?;
-                Command::Polled {
-                    purchase,
-                    answer: self.supplier.order(&supplier_order_id).await,
-                }
+                Command::Polled { purchase, answer: self.supplier.order(&supplier_order_id).await }
             }
             PurchaseStep::Cancel { supplier_order_id } => {
                 self.run.cover(self.terms.request_timeout).await?;
                 let answer = self.supplier.cancel(&supplier_order_id).await;
-                Command::CancelAnswered {
-                    purchase,
-                    supplier_order_id,
-                    answer,
-                }
+                Command::CancelAnswered { purchase, supplier_order_id, answer }
             }
             other @ (PurchaseStep::Wait(_) | PurchaseStep::Done) => {
                 return Err(unexpected(&Outcome::Step(other)));
@@ -170,9 +150,7 @@ mod tests {
     const REFERENCE: &str = "o1-s1-1";
 
     fn job() -> Job {
-        Job::Purchase {
-            purchase: REFERENCE.into(),
-        }
+        Job::Purchase { purchase: REFERENCE.into() }
     }
 
     fn claim() -> Said {
@@ -194,26 +172,14 @@ mod tests {
     }
 
     fn placed(sent: bool, answer: Result<Created, Fault>) -> Said {
-        Said::Command(Command::Placed {
-            purchase: REFERENCE.into(),
-            attempt: 1,
-            sent,
-            answer,
-        })
+        Said::Command(Command::Placed { purchase: REFERENCE.into(), attempt: 1, sent, answer })
     }
 
     fn created() -> Created {
-        Created {
-            supplier_order_id: "88".into(),
-            total: Some(12_800),
-            left_out: Vec::new(),
-        }
+        Created { supplier_order_id: "88".into(), total: Some(12_800), left_out: Vec::new() }
     }
 
-    const PREVIEW: Preview = Preview {
-        total: 12_800,
-        orders: 1,
-    };
+    const PREVIEW: Preview = Preview { total: 12_800, orders: 1 };
 
     #[tokio::test]
     async fn a_purchase_is_previewed_made_and_handed_back() {
@@ -239,26 +205,15 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_at_the_preview_sends_no_create() {
         let stage = Arc::new(Stage::default());
-        let short = Fault::OutOfStock {
-            code: "500_004".into(),
-            message: "库存不足".into(),
-        };
+        let short = Fault::OutOfStock { code: "500_004".into(), message: "库存不足".into() };
         stage.will(place());
-        stage
-            .previews
-            .lock()
-            .expect("ok")
-            .push_back(Err(short.clone()));
+        stage.previews.lock().expect("ok").push_back(Err(short.clone()));
         stage.will(Outcome::Again(None));
         let ended = run_under(&deps(&stage), &job(), &Endless).await;
         assert_eq!(ended, Ok(Answer::Done));
         assert_eq!(
             stage.said(),
-            [
-                claim(),
-                Said::Preview(REFERENCE.into()),
-                placed(false, Err(short))
-            ]
+            [claim(), Said::Preview(REFERENCE.into()), placed(false, Err(short))]
         );
     }
 
@@ -268,11 +223,7 @@ mod tests {
         let look_up_at = START + Span::minutes(2);
         stage.will(place());
         stage.previews.lock().expect("ok").push_back(Ok(PREVIEW));
-        stage
-            .creates
-            .lock()
-            .expect("ok")
-            .push_back(Err(unanswered()));
+        stage.creates.lock().expect("ok").push_back(Err(unanswered()));
         stage.will(Outcome::Again(Some(look_up_at)));
         let ended = run_under(&deps(&stage), &job(), &Endless).await;
         assert_eq!(ended, Ok(Answer::At(look_up_at)));
@@ -314,32 +265,14 @@ mod tests {
             close_reason: None,
             parcels: Vec::new(),
         };
-        stage.will(Outcome::Step(PurchaseStep::LookUp {
-            reference: REFERENCE.into(),
-        }));
-        stage
-            .look_ups
-            .lock()
-            .expect("ok")
-            .push_back(Ok(vec![order.clone()]));
+        stage.will(Outcome::Step(PurchaseStep::LookUp { reference: REFERENCE.into() }));
+        stage.look_ups.lock().expect("ok").push_back(Ok(vec![order.clone()]));
         stage.will(Outcome::Again(Some(START)));
-        stage.will(Outcome::Step(PurchaseStep::Poll {
-            supplier_order_id: "88".into(),
-        }));
-        stage
-            .orders
-            .lock()
-            .expect("ok")
-            .push_back(Ok(order.clone()));
+        stage.will(Outcome::Step(PurchaseStep::Poll { supplier_order_id: "88".into() }));
+        stage.orders.lock().expect("ok").push_back(Ok(order.clone()));
         stage.will(Outcome::Again(Some(START)));
-        stage.will(Outcome::Step(PurchaseStep::Cancel {
-            supplier_order_id: "89".into(),
-        }));
-        stage
-            .cancels
-            .lock()
-            .expect("ok")
-            .push_back(Err(Fault::TooSoon));
+        stage.will(Outcome::Step(PurchaseStep::Cancel { supplier_order_id: "89".into() }));
+        stage.cancels.lock().expect("ok").push_back(Err(Fault::TooSoon));
         stage.will(Outcome::Again(Some(START)));
         let wait = START + Span::secs(20);
         stage.will(Outcome::Step(PurchaseStep::Wait(wait)));
@@ -358,10 +291,7 @@ mod tests {
                 }),
                 claim(),
                 Said::Order("88".into()),
-                Said::Command(Command::Polled {
-                    purchase: purchase(),
-                    answer: Ok(order)
-                }),
+                Said::Command(Command::Polled { purchase: purchase(), answer: Ok(order) }),
                 claim(),
                 Said::Cancel("89".into()),
                 Said::Command(Command::CancelAnswered {
@@ -378,9 +308,7 @@ mod tests {
     async fn one_run_does_not_go_on_for_ever() {
         let stage = Arc::new(Stage::default());
         for _ in 0..ROUNDS {
-            stage.will(Outcome::Step(PurchaseStep::LookUp {
-                reference: REFERENCE.into(),
-            }));
+            stage.will(Outcome::Step(PurchaseStep::LookUp { reference: REFERENCE.into() }));
             stage.look_ups.lock().expect("ok").push_back(Ok(Vec::new()));
             stage.will(Outcome::Again(Some(START)));
         }

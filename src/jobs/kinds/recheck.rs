@@ -41,16 +41,8 @@ mod tests {
     #[tokio::test]
     async fn the_reference_is_looked_up_and_the_next_step_is_the_rules() {
         let stage = Arc::new(Stage::default());
-        let job = Job::Recheck {
-            purchase: "o1-s1-1".into(),
-            lost_at: START,
-            step: 2,
-        };
-        stage
-            .look_ups
-            .lock()
-            .expect("ok")
-            .push_back(Err(unanswered()));
+        let job = Job::Recheck { purchase: "o1-s1-1".into(), lost_at: START, step: 2 };
+        stage.look_ups.lock().expect("ok").push_back(Err(unanswered()));
         let again = START + Span::minutes(1);
         stage.will(Outcome::Again(Some(again)));
         let ended = run_under(&deps(&stage), &job, &Endless).await;

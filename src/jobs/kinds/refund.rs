@@ -18,9 +18,7 @@ pub async fn run(run: &Run<'_>, refund: &RefundId) -> Result<Answer, Stop> {
     let provider = run.deps.refunds.as_ref();
     for _ in 0..ROUNDS {
         run.cover(Span::from_std(provider.timeout())).await?;
-        let claim = Command::ClaimRefund {
-            refund: refund.clone(),
-        };
+        let claim = Command::ClaimRefund { refund: refund.clone() };
         let (step, order) = match run.submit(claim).await? {
             Outcome::RefundStep { step, order } => (step, order),
             other => return Ok(again(other)?.into()),
@@ -36,10 +34,7 @@ pub async fn run(run: &Run<'_>, refund: &RefundId) -> Result<Answer, Stop> {
                 provider.make(&request).await
             }
         };
-        let answered = Command::RefundAnswered {
-            refund: refund.clone(),
-            answer,
-        };
+        let answered = Command::RefundAnswered { refund: refund.clone(), answer };
         match again(run.submit(answered).await?)? {
             Some(at) if at <= run.now() => {}
             other => return Ok(other.into()),
@@ -60,9 +55,7 @@ mod tests {
     use crate::jobs::testing::*;
 
     fn job() -> Job {
-        Job::Refund {
-            refund: "r1".into(),
-        }
+        Job::Refund { refund: "r1".into() }
     }
 
     fn order(currency: &str) -> Box<Order> {
@@ -113,23 +106,15 @@ mod tests {
     }
 
     fn step(step: RefundStep, currency: &str) -> Outcome {
-        Outcome::RefundStep {
-            step,
-            order: order(currency),
-        }
+        Outcome::RefundStep { step, order: order(currency) }
     }
 
     fn claim() -> Said {
-        Said::Command(Command::ClaimRefund {
-            refund: "r1".into(),
-        })
+        Said::Command(Command::ClaimRefund { refund: "r1".into() })
     }
 
     fn answered(answer: RefundAnswer) -> Said {
-        Said::Command(Command::RefundAnswered {
-            refund: "r1".into(),
-            answer,
-        })
+        Said::Command(Command::RefundAnswered { refund: "r1".into(), answer })
     }
 
     #[tokio::test]
@@ -169,9 +154,7 @@ mod tests {
     #[tokio::test]
     async fn a_lost_answer_is_handed_on_and_asked_about_later() {
         let stage = Arc::new(Stage::default());
-        let lost = RefundAnswer::Unknown {
-            message: "connection reset".into(),
-        };
+        let lost = RefundAnswer::Unknown { message: "connection reset".into() };
         let later = START + Span::minutes(1);
         stage.will(step(RefundStep::Make { amount: 500 }, "USD"));
         stage.will(Outcome::Again(Some(later)));

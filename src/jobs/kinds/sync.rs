@@ -66,10 +66,7 @@ pub async fn run(run: &Run<'_>, source: &SourceId, accept: bool) -> Result<Answe
 
 /// When an unreadable feed is read again: a fifth of the interval, 1 s to 1 min.
 fn soon(terms: &Terms) -> Span {
-    terms
-        .sync_interval
-        .times(1, 5)
-        .clamp(Span::secs(1), Span::minutes(1))
+    terms.sync_interval.times(1, 5).clamp(Span::secs(1), Span::minutes(1))
 }
 
 async fn levels_of(run: &Run<'_>, source: &SourceId) -> Result<Vec<(Item, Level)>, Stop> {
@@ -103,10 +100,7 @@ async fn read_all(
             Err(fault) => return Ok(Err(fault)),
         };
         let matches = answers.len() == chunk.len()
-            && answers
-                .iter()
-                .zip(&items)
-                .all(|(answer, item)| answer.item == *item);
+            && answers.iter().zip(&items).all(|(answer, item)| answer.item == *item);
         if !matches {
             return Ok(Err(Fault::Unknown {
                 code: "torn_feed".into(),
@@ -137,10 +131,8 @@ fn judge(
         .filter(|((_, level), (_, reading))| listed(level) && reading.figure == Figure::Missing)
         .count() as u64;
     let percent = run.deps.suspect_drop.get(source).map_or(100, |p| p.0);
-    let counts = format!(
-        "{} listed, {} missing, {} unknown",
-        seen.listed, seen.missing, seen.unknown
-    );
+    let counts =
+        format!("{} listed, {} missing, {} unknown", seen.listed, seen.missing, seen.unknown);
     match feed::judge(before, gone, seen, percent) {
         Ok(()) => (Ended::Good, counts),
         Err(suspicion @ Suspicion::Unreadable(_)) => (Ended::Unreadable, suspicion.to_string()),
@@ -179,11 +171,7 @@ async fn conclude(
         Ended::Good | Ended::Accepted => AlertChange::Close { kind, subject },
         Ended::Suspect | Ended::Unreadable => {
             tracing::warn!(supplier.id = %source, outcome = ended.as_str(), detail, "feed not believed");
-            AlertChange::Open {
-                kind,
-                subject,
-                detail,
-            }
+            AlertChange::Open { kind, subject, detail }
         }
     };
     let stale = watermark::freshness(run.deps, source).await?;

@@ -16,15 +16,9 @@ fn unknown_keys_are_named_all_of_them() {
     );
     let error = from(
         "",
-        &[
-            ("STOCKHOLD_HOLDS__TTL", "5m"),
-            ("STOCKHOLD_TTL", "5m"),
-            ("STOCKHOLD_A__B", ""),
-        ],
+        &[("STOCKHOLD_HOLDS__TTL", "5m"), ("STOCKHOLD_TTL", "5m"), ("STOCKHOLD_A__B", "")],
     );
-    let Err(Error::Invalid(faults)) = error else {
-        panic!("{error:?}")
-    };
+    let Err(Error::Invalid(faults)) = error else { panic!("{error:?}") };
     assert_eq!(
         faults,
         [
@@ -34,57 +28,26 @@ fn unknown_keys_are_named_all_of_them() {
         ]
     );
     let error = from("", &[("STOCKHOLD_SERVER__LISTEN__PORT", "1")]).expect_err("no such key");
-    assert!(
-        error
-            .to_string()
-            .contains("STOCKHOLD_SERVER__LISTEN__PORT: names no key"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("STOCKHOLD_SERVER__LISTEN__PORT: names no key"), "{error}");
 }
 
 #[test]
 fn a_blank_zero_or_negative_time_to_live_stops_the_start() {
-    for bad in [
-        "\"\"",
-        "\" \"",
-        "\"0s\"",
-        "\"-5m\"",
-        "\"500ms\"",
-        "0",
-        "300",
-        "\"5\"",
-    ] {
+    for bad in ["\"\"", "\" \"", "\"0s\"", "\"-5m\"", "\"500ms\"", "0", "300", "\"5\""] {
         let faults = faults(&format!("[holds]\nttl_normal = {bad}\n"));
         assert!(
             faults.len() == 1 && faults[0].starts_with("`holds.ttl_normal`: "),
             "{bad}: {faults:?}"
         );
     }
-    let error = from("", &[("STOCKHOLD_HOLDS__TTL_NORMAL", "")])
-        .expect_err("blank")
-        .to_string();
-    assert!(
-        error.contains("`holds.ttl_normal`: must not be blank"),
-        "{error}"
-    );
-    for key in [
-        "holds.sweep_interval",
-        "jobs.lease",
-        "watermark.remind_every",
-        "confirm.retry_deadline",
-    ] {
-        assert_eq!(
-            faults(&format!("{key} = \"0s\"\n")),
-            [format!("`{key}`: must be at least 1s")]
-        );
+    let error = from("", &[("STOCKHOLD_HOLDS__TTL_NORMAL", "")]).expect_err("blank").to_string();
+    assert!(error.contains("`holds.ttl_normal`: must not be blank"), "{error}");
+    for key in
+        ["holds.sweep_interval", "jobs.lease", "watermark.remind_every", "confirm.retry_deadline"]
+    {
+        assert_eq!(faults(&format!("{key} = \"0s\"\n")), [format!("`{key}`: must be at least 1s")]);
     }
-    assert!(
-        from(
-            "holds.payment_grace = \"0s\"\nconfirm.delay = \"0s\"\n",
-            &[]
-        )
-        .is_ok()
-    );
+    assert!(from("holds.payment_grace = \"0s\"\nconfirm.delay = \"0s\"\n", &[]).is_ok());
 }
 
 #[test]
@@ -94,10 +57,7 @@ fn what_is_not_built_is_refused_by_name() {
             "coordination.url = \"redis://h:6379/0\"",
             "`coordination.url`: `redis://` is not built yet",
         ),
-        (
-            "storage.url = \"postgres://u:p@h/db\"",
-            "`storage.url`: `postgres://` is not built yet",
-        ),
+        ("storage.url = \"postgres://u:p@h/db\"", "`storage.url`: `postgres://` is not built yet"),
         (
             "limits.requests_per_second = 5",
             "`limits.requests_per_second`: `a limit` is not built yet; only 0 is",
@@ -127,22 +87,13 @@ fn what_is_not_built_is_refused_by_name() {
         assert_eq!(faults(toml), [fault]);
     }
     let supplier = [
-        (
-            "protocol = \"feed_csv\"",
-            "`suppliers.0.protocol`: `feed_csv` is not built yet",
-        ),
-        (
-            "pay = \"protocol\"",
-            "`suppliers.0.pay`: `protocol` is not built yet",
-        ),
+        ("protocol = \"feed_csv\"", "`suppliers.0.protocol`: `feed_csv` is not built yet"),
+        ("pay = \"protocol\"", "`suppliers.0.pay`: `protocol` is not built yet"),
         (
             "message_secret = \"m\"",
             "`suppliers.0.message_secret`: `a secret of its own` is not built yet; leave it out",
         ),
-        (
-            "protocol = \"ftp\"",
-            "`suppliers.0.protocol`: `ftp` is not one of: 1688",
-        ),
+        ("protocol = \"ftp\"", "`suppliers.0.protocol`: `ftp` is not one of: 1688"),
     ];
     for (line, fault) in supplier {
         assert_eq!(faults(&format!("{SUPPLIER}{line}\n")), [fault]);
@@ -164,10 +115,7 @@ fn keys_that_cannot_work_together_are_named() {
             "watermark = { low = 5, recover = 5 }".to_owned(),
             "`watermark.recover`: must exceed watermark.low (5)",
         ),
-        (
-            key("a", "fifteen-letters"),
-            "`server.keys.0.key`: must have at least 16 characters",
-        ),
+        (key("a", "fifteen-letters"), "`server.keys.0.key`: must have at least 16 characters"),
         (
             key("a", "sixteen letters!"),
             "`server.keys.0.key`: must be printable ASCII without blanks",
@@ -202,14 +150,8 @@ fn keys_that_cannot_work_together_are_named() {
 #[test]
 fn suppliers_that_cannot_work_are_named() {
     let cases = [
-        (
-            format!("{SUPPLIER}{SUPPLIER}"),
-            "`suppliers.1.id`: `s1688` is used twice",
-        ),
-        (
-            SUPPLIER.replace("s1688", "main"),
-            "`suppliers.0.id`: `main` is the own warehouse",
-        ),
+        (format!("{SUPPLIER}{SUPPLIER}"), "`suppliers.1.id`: `s1688` is used twice"),
+        (SUPPLIER.replace("s1688", "main"), "`suppliers.0.id`: `main` is the own warehouse"),
         (
             SUPPLIER.replace("s1688", "S 1688"),
             "`suppliers.0.id`: `S 1688` must be 1 to 32 of a-z, 0-9, _ and -",
@@ -261,10 +203,7 @@ fn risky_pairs_are_warned_about() {
     let s = accepted(&format!("{SUPPLIER}stock_counts_at = \"order\"\n")).settings;
     assert_eq!(s.suppliers[0].stock_counts_at, CountsAt::Payment);
     let verified = format!("{SUPPLIER}stock_counts_at = \"order\"\nstock_counts_verified = true\n");
-    assert_eq!(
-        accepted(&verified).settings.suppliers[0].stock_counts_at,
-        CountsAt::Order
-    );
+    assert_eq!(accepted(&verified).settings.suppliers[0].stock_counts_at, CountsAt::Order);
     assert_eq!(warnings(&verified), Vec::<String>::new());
 
     assert_eq!(

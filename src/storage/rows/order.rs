@@ -429,11 +429,6 @@ impl EventRow {
 
 impl From<EventRow> for Event {
     fn from(r: EventRow) -> Event {
-        Event {
-            n: r.n,
-            at: r.at,
-            event: r.event,
-            detail: r.detail,
-        }
+        Event { n: r.n, at: r.at, event: r.event, detail: r.detail }
     }
 }

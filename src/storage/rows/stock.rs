@@ -70,10 +70,7 @@ impl From<SkuRow> for Sku {
             key: r.key,
             title: r.title,
             class: r.class,
-            watermark: Watermark {
-                low: r.low,
-                recover: r.recover,
-            },
+            watermark: Watermark { low: r.low, recover: r.recover },
             sources: Vec::new(),
             paused: Paused {
                 selling: pause_of(r.selling_paused_at, r.selling_paused_reason),
@@ -251,16 +248,9 @@ impl From<LevelRow> for Level {
             closed: r
                 .closed_from
                 .zip(r.closed_since)
-                .map(|(from_quantity, since)| Closed {
-                    from_quantity,
-                    since,
-                }),
+                .map(|(from_quantity, since)| Closed { from_quantity, since }),
             blocked_at: r.blocked_at,
-            lock: ItemLock {
-                token: r.lock_token,
-                until: r.lock_until,
-                owner: r.lock_owner,
-            },
+            lock: ItemLock { token: r.lock_token, until: r.lock_until, owner: r.lock_owner },
         }
     }
 }

@@ -60,6 +60,15 @@ texts! {
          GROUP BY h.level_id, o.id, o.paid_at"),
         "rank_by, order_id",
     );
+    UNBOUGHT = ranked(
+        &format!("SELECT h.level_id, o.id AS order_id, o.paid_at AS rank_by
+         FROM holds h JOIN orders o ON o.id = h.order_id
+         LEFT JOIN purchase_orders p ON p.id = h.purchase_id
+         WHERE h.level_id IN (LIST($1)) AND {COUNTS} AND h.state = 'active'
+           AND h.confirmation = 'confirmed' AND (p.id IS NULL OR p.state = 'pending')
+         GROUP BY h.level_id, o.id, o.paid_at"),
+        "rank_by, order_id",
+    );
     COUNTED = ranked(
         &format!("SELECT h.level_id, o.id AS order_id, o.created_at AS rank_by
          FROM holds h JOIN orders o ON o.id = h.order_id
@@ -102,15 +111,9 @@ pub(super) async fn names(
     let keys = pairs(tx, &PLACEMENT_KEYS, &needs.placement_keys).await?;
     world.placement_keys = keys.into_iter().map(|(k, id)| (k, id.into())).collect();
     let refunds = pairs(tx, &REFUNDS, &needs.refunds).await?;
-    world.refunds = refunds
-        .into_iter()
-        .map(|(r, id)| (r.into(), id.into()))
-        .collect();
+    world.refunds = refunds.into_iter().map(|(r, id)| (r.into(), id.into())).collect();
     let purchases = pairs(tx, &PURCHASES, &needs.purchases).await?;
-    world.purchases = purchases
-        .into_iter()
-        .map(|(p, id)| (p.into(), id.into()))
-        .collect();
+    world.purchases = purchases.into_iter().map(|(p, id)| (p.into(), id.into())).collect();
     owned.extend(world.external.values().cloned());
     owned.extend(world.placement_keys.values().cloned());
     owned.extend(world.refunds.values().cloned());
@@ -141,6 +144,7 @@ pub(super) async fn strangers(
         (&*SETTLING, &needs.settling),
         (&*JUDGED, &needs.judged),
         (&*COUNTED, &needs.counted),
+        (&*UNBOUGHT, &needs.unbought),
     ] {
         if !levels.is_empty() {
             let rows: Vec<(String,)> = tx.all(sql, vec![list(levels), most(MOST)]).await?;
@@ -172,10 +176,8 @@ pub(super) async fn skus(
     let keys: BTreeSet<&SkuKey> = asked.iter().chain(world.aliases.values()).collect();
     let rows: Vec<SkuRow> = tx.all(&SKUS, vec![list(&keys)]).await?;
     let sources: Vec<SourceRow> = tx.all(&SOURCES, vec![list(&keys)]).await?;
-    let mut skus: BTreeMap<SkuKey, Sku> = rows
-        .into_iter()
-        .map(|r| (r.key.clone(), r.into()))
-        .collect();
+    let mut skus: BTreeMap<SkuKey, Sku> =
+        rows.into_iter().map(|r| (r.key.clone(), r.into())).collect();
     let mut levels = BTreeSet::new();
     for row in sources {
         if let Some(sku) = skus.get_mut(&row.sku) {

@@ -64,10 +64,7 @@ impl UnitRow {
 }
 
 fn is_open_question(confirmation: Option<Confirmation>) -> bool {
-    matches!(
-        confirmation,
-        Some(Confirmation::Waiting | Confirmation::Unknown)
-    )
+    matches!(confirmation, Some(Confirmation::Waiting | Confirmation::Unknown))
 }
 
 impl From<UnitRow> for ItemUnits {
@@ -103,10 +100,7 @@ pub(super) async fn views(
     }
     let rows: Vec<UnitRow> = tx.all(&UNITS, vec![list(judged)]).await?;
     let mut undecided: BTreeMap<LevelId, BTreeSet<(Option<Timestamp>, OrderId)>> = BTreeMap::new();
-    world.items = judged
-        .iter()
-        .map(|level| (level.clone(), ItemView::default()))
-        .collect();
+    world.items = judged.iter().map(|level| (level.clone(), ItemView::default())).collect();
     for row in rows {
         if row.is_undecided() {
             undecided
@@ -133,7 +127,7 @@ pub(super) async fn views(
     Ok(())
 }
 
-/// Fills `world.counted` and `world.overdue` from the orders that could be locked.
+/// Fills `world.counted`, `world.unbought` and `world.overdue` from the orders that could be locked.
 pub(super) fn lists(needs: &Needs, now: Timestamp, world: &mut World) {
     for level in &needs.counted {
         let mut open = holders(world, level, |_| true);
@@ -141,16 +135,20 @@ pub(super) fn lists(needs: &Needs, now: Timestamp, world: &mut World) {
         let ids = open.iter().take(MOST).map(|o| o.id.clone()).collect();
         world.counted.insert(level.clone(), ids);
     }
+    for level in &needs.unbought {
+        let confirmed = |o: &Order| {
+            let mut here = o.holds.iter().filter(|h| &h.level == level && h.is_active());
+            here.any(|h| h.confirmation == Some(Confirmation::Confirmed))
+        };
+        let ids = holders(world, level, confirmed).iter().map(|o| o.id.clone()).collect();
+        world.unbought.insert(level.clone(), ids);
+    }
     for level in &needs.overdue {
         let mut overdue = holders(world, level, |o| {
             o.state == State::PendingPayment && o.deadline_at.is_some_and(|d| d <= now)
         });
         overdue.sort_by(|a, b| (a.deadline_at, &a.id).cmp(&(b.deadline_at, &b.id)));
-        let ids = overdue
-            .iter()
-            .take(MOST_OVERDUE)
-            .map(|o| o.id.clone())
-            .collect();
+        let ids = overdue.iter().take(MOST_OVERDUE).map(|o| o.id.clone()).collect();
         world.overdue.insert(level.clone(), ids);
     }
 }
@@ -158,11 +156,7 @@ pub(super) fn lists(needs: &Needs, now: Timestamp, world: &mut World) {
 /// Loaded orders with an open hold on the level.
 fn holders<'w>(world: &'w World, level: &LevelId, also: impl Fn(&Order) -> bool) -> Vec<&'w Order> {
     let holds = |o: &Order| o.holds.iter().any(|h| h.is_open() && &h.level == level);
-    world
-        .orders
-        .values()
-        .filter(|o| holds(o) && also(o))
-        .collect()
+    world.orders.values().filter(|o| holds(o) && also(o)).collect()
 }
 
 /// Corrects counters that differ from the sums of the level's holds, each with its ledger entry.
@@ -177,10 +171,8 @@ pub(super) async fn recount(
         return Ok(());
     }
     let rows: Vec<(String, i64, i64)> = tx.all(&SUMS, vec![list(levels)]).await?;
-    let sums: BTreeMap<LevelId, (i64, i64)> = rows
-        .into_iter()
-        .map(|(id, held, committed)| (id.into(), (held, committed)))
-        .collect();
+    let sums: BTreeMap<LevelId, (i64, i64)> =
+        rows.into_iter().map(|(id, held, committed)| (id.into(), (held, committed))).collect();
     for id in levels {
         let Some(level) = world.levels.get_mut(id) else {
             continue;
@@ -198,10 +190,8 @@ pub(super) async fn recount(
         if by == Shift::default() {
             continue;
         }
-        let mut note = format!(
-            "held {} → {held}, committed {} → {committed}",
-            level.held, level.committed
-        );
+        let mut note =
+            format!("held {} → {held}, committed {} → {committed}", level.held, level.committed);
         if by.quantity != 0 {
             note.push_str(&format!(", quantity {} → {quantity}", level.quantity));
         }

@@ -71,6 +71,7 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
         &needs.judged,
         &needs.counted,
         &needs.overdue,
+        &needs.unbought,
         &needs.recount,
     ] {
         levels.extend(asked.iter().cloned());
@@ -101,10 +102,7 @@ async fn lock_orders(
         return Ok(BTreeMap::new());
     }
     let rows: Vec<OrderRow> = tx.all(sql, vec![list(ids)]).await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.id.clone(), row.into()))
-        .collect())
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
 async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<LevelId, Level>> {
@@ -112,10 +110,7 @@ async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<Le
         return Ok(BTreeMap::new());
     }
     let rows: Vec<LevelRow> = tx.all(&LOCK_LEVELS, vec![list(ids)]).await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.id.clone(), row.into()))
-        .collect())
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
 async fn suppliers(tx: &mut Tx) -> Result<BTreeMap<SourceId, Paused>> {

@@ -40,6 +40,18 @@ pub struct Before {
 }
 
 impl Before {
+    /// Nothing was decided that needs saving.
+    pub fn is_same(&self, world: &World) -> bool {
+        world.ledger.is_empty()
+            && world.jobs.is_empty()
+            && world.alerts.is_empty()
+            && self.orders == world.orders
+            && self.levels == world.levels
+            && self.skus == world.skus
+            && self.aliases == world.aliases
+            && self.suppliers == world.suppliers
+    }
+
     fn of(world: &World) -> Before {
         Before {
             orders: world.orders.clone(),

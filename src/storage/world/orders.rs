@@ -23,11 +23,7 @@ texts! {
 }
 
 fn of_orders<T: Table>(order: &str) -> String {
-    format!(
-        "SELECT {} FROM {} WHERE order_id IN (LIST($1)) ORDER BY {order}",
-        T::LIST,
-        T::NAME
-    )
+    format!("SELECT {} FROM {} WHERE order_id IN (LIST($1)) ORDER BY {order}", T::LIST, T::NAME)
 }
 
 /// The orders with these ids, in the ids' own order; those that are not there are left out.
@@ -91,14 +87,7 @@ macro_rules! of_order {
         }
     )+};
 }
-of_order!(
-    LineRow,
-    HoldRow,
-    PaymentRow,
-    RefundRow,
-    PurchaseRow,
-    EventRow
-);
+of_order!(LineRow, HoldRow, PaymentRow, RefundRow, PurchaseRow, EventRow);
 
 async fn add<T: OfOrder>(
     tx: &mut Tx,

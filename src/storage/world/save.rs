@@ -58,10 +58,7 @@ struct Changes<T> {
 
 impl<T: Table + Clone + PartialEq> Changes<T> {
     fn none() -> Changes<T> {
-        Changes {
-            new: Vec::new(),
-            changed: Vec::new(),
-        }
+        Changes { new: Vec::new(), changed: Vec::new() }
     }
 
     fn add(&mut self, was: Option<T>, is: T) {
@@ -98,13 +95,11 @@ impl OrderChanges {
         self.orders.add(was.map(Into::into), is.into());
         for line in &is.lines {
             let old = was.and_then(|o| o.line(line.no));
-            self.lines
-                .add(old.map(|l| LineRow::of(id, l)), LineRow::of(id, line));
+            self.lines.add(old.map(|l| LineRow::of(id, l)), LineRow::of(id, line));
         }
         for hold in &is.holds {
             let old = was.and_then(|o| o.hold(hold.line, hold.part));
-            self.holds
-                .add(old.map(|h| HoldRow::of(id, h)), HoldRow::of(id, hold));
+            self.holds.add(old.map(|h| HoldRow::of(id, h)), HoldRow::of(id, hold));
         }
         let old = was.map_or(&[][..], |o| &o.payments);
         for (no, payment) in numbered(&is.payments) {
@@ -145,11 +140,7 @@ fn none_lost(was: &Order, is: &Order) -> Result<()> {
         && prefix(&was.refunds, &is.refunds, |r| r.id.as_str())
         && prefix(&was.purchases, &is.purchases, |p| p.id.as_str())
         && prefix(&was.events, &is.events, |e| e.n);
-    if kept {
-        Ok(())
-    } else {
-        Err(Error::Poison(format!("order {} lost a row", is.id)))
-    }
+    if kept { Ok(()) } else { Err(Error::Poison(format!("order {} lost a row", is.id))) }
 }
 
 fn prefix<'a, T, K: PartialEq>(was: &'a [T], is: &'a [T], key: impl Fn(&'a T) -> K) -> bool {
@@ -229,10 +220,7 @@ async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
         insert_rows::<SourceRow>(tx, rows.collect()).await?;
     }
     let mut aliases = Changes::<AliasRow>::none();
-    let row = |alias: &SkuKey, sku: &SkuKey| AliasRow {
-        alias: alias.clone(),
-        sku: sku.clone(),
-    };
+    let row = |alias: &SkuKey, sku: &SkuKey| AliasRow { alias: alias.clone(), sku: sku.clone() };
     for (alias, sku) in &world.aliases {
         let was = before.aliases.get(alias);
         aliases.add(was.map(|old| row(alias, old)), row(alias, sku));
@@ -244,10 +232,7 @@ async fn save_suppliers(tx: &mut Tx, before: &Before, world: &World) -> Result<(
     let mut changes = Changes::<SupplierRow>::none();
     for (id, paused) in &world.suppliers {
         let was = before.suppliers.get(id);
-        changes.add(
-            was.map(|p| SupplierRow::of(id, p)),
-            SupplierRow::of(id, paused),
-        );
+        changes.add(was.map(|p| SupplierRow::of(id, p)), SupplierRow::of(id, paused));
     }
     changes.write(tx).await
 }

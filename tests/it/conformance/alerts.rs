@@ -25,16 +25,11 @@ fn open(subject: &str) -> AlertChange {
 }
 
 fn close(subject: &str) -> AlertChange {
-    AlertChange::Close {
-        kind: AlertKind::LowStock,
-        subject: subject.into(),
-    }
+    AlertChange::Close { kind: AlertKind::LowStock, subject: subject.into() }
 }
 
 async fn say(test: &TestDb, now: Timestamp, changes: Vec<AlertChange>) {
-    test.change(&Needs::default(), now, move |world| world.alerts = changes)
-        .await
-        .unwrap();
+    test.change(&Needs::default(), now, move |world| world.alerts = changes).await.unwrap();
 }
 
 /// What is owed to the channels.
@@ -70,18 +65,8 @@ async fn an_alert_is_open_once_and_told_once(test: TestDb) {
     say(&test, at(40), vec![close("A")]).await;
     say(&test, at(50), vec![open("A")]).await;
     let all = list(&test, false).await;
-    let seen: Vec<_> = all
-        .iter()
-        .map(|a| (a.subject.as_str(), a.opened_at, a.closed_at))
-        .collect();
-    assert_eq!(
-        seen,
-        vec![
-            ("A", at(50), None),
-            ("B", at(10), None),
-            ("A", at(10), Some(at(30)))
-        ]
-    );
+    let seen: Vec<_> = all.iter().map(|a| (a.subject.as_str(), a.opened_at, a.closed_at)).collect();
+    assert_eq!(seen, vec![("A", at(50), None), ("B", at(10), None), ("A", at(10), Some(at(30)))]);
     let newest = all[0].id;
     let reopened = format!("alert:{newest}:opened");
     let expected = ["alert:1:opened", "alert:2:opened", "alert:1:closed", &reopened];

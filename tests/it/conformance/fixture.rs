@@ -15,10 +15,7 @@ use stockhold::domain::supply::{Address, Fault, Item, Parcel};
 use super::at;
 
 pub fn item() -> Item {
-    Item {
-        offer_id: "610947572360".into(),
-        spec_id: Some("b266e0".into()),
-    }
+    Item { offer_id: "610947572360".into(), spec_id: Some("b266e0".into()) }
 }
 
 pub fn source(id: &str) -> SourceId {
@@ -49,16 +46,9 @@ pub fn upstream() -> Level {
         as_of: Some(at(90)),
         feed_as_of: Some(at(80)),
         lag_samples: vec![Span::secs(60), Span::minutes(40)],
-        closed: Some(Closed {
-            from_quantity: 3,
-            since: at(70),
-        }),
+        closed: Some(Closed { from_quantity: 3, since: at(70) }),
         blocked_at: Some(at(60)),
-        lock: ItemLock {
-            token: 5,
-            until: Some(at(120)),
-            owner: Some("confirm:x".into()),
-        },
+        lock: ItemLock { token: 5, until: Some(at(120)), owner: Some("confirm:x".into()) },
         ..Level::empty(id, source("s1688"), Some(item()))
     }
 }
@@ -69,10 +59,7 @@ pub fn sku() -> Sku {
         key: SkuKey::from("SHOE-42"),
         title: "Schuh „42“ 鞋\n\"quoted\" \\u0000 and \\ too".into(),
         class: Class::Hot,
-        watermark: Watermark {
-            low: Some(5),
-            recover: Some(8),
-        },
+        watermark: Watermark { low: Some(5), recover: Some(8) },
         sources: vec![
             Source {
                 source: source("main"),
@@ -98,10 +85,7 @@ pub fn sku() -> Sku {
             },
         ],
         paused: Paused {
-            selling: Some(Pause {
-                at: at(11),
-                reason: "counted wrongly".into(),
-            }),
+            selling: Some(Pause { at: at(11), reason: "counted wrongly".into() }),
             buying: None,
         },
     }
@@ -173,12 +157,7 @@ pub fn unpaid(id: &str, quantity: i64, deadline: Timestamp) -> Order {
 }
 
 pub fn event(n: i64, event: &str) -> Event {
-    Event {
-        n,
-        at: at(100 + n),
-        event: event.into(),
-        detail: format!("detail {n}"),
-    }
+    Event { n, at: at(100 + n), event: event.into(), detail: format!("detail {n}") }
 }
 
 /// An order with every field set, in both sources, paid, partly bought and partly refunded.
@@ -204,21 +183,13 @@ pub fn full(id: &str) -> Order {
         discount: 150,
         short_policy: ShortPolicy::CancelLines,
         cancel_reason: Some(CancelReason::SupplierShort),
-        cancel_requested: Some(CancelRequest {
-            at: at(430),
-            reason: CancelReason::Customer,
-        }),
+        cancel_requested: Some(CancelRequest { at: at(430), reason: CancelReason::Customer }),
         grace_used: true,
         paid_at: Some(at(200)),
         attention: Some("the supplier does not answer".into()),
-        customer: Some(Customer {
-            id: Some("c-17".into()),
-            email: None,
-        }),
+        customer: Some(Customer { id: Some("c-17".into()), email: None }),
         ship_to: Some(Address {
-            name: "王小明".into(),
-            city: "杭州".into(),
-            ..Address::default()
+            name: "王小明".into(), city: "杭州".into(), ..Address::default()
         }),
         lines: vec![
             Line {
@@ -253,12 +224,7 @@ pub fn full(id: &str) -> Order {
                 paid_at: Some(at(199)),
                 recorded_at: at(200),
             },
-            Payment {
-                id: format!("pay-1-{id}"),
-                amount: 1,
-                paid_at: None,
-                recorded_at: at(200),
-            },
+            Payment { id: format!("pay-1-{id}"), amount: 1, paid_at: None, recorded_at: at(200) },
         ],
         refunds: vec![Refund {
             id: id_of(&order, cause, "pay-2"),
@@ -307,13 +273,7 @@ pub fn purchase(order: &OrderId, generation: i64, state: PurchaseState) -> Purch
         created_at: at(400),
         trail: Trail {
             lines: vec![PurchaseLine {
-                share: Share {
-                    line: 1,
-                    part: 2,
-                    level: upstream().id,
-                    item: item(),
-                    quantity: 6,
-                },
+                share: Share { line: 1, part: 2, level: upstream().id, item: item(), quantity: 6 },
                 result: Some("placed".into()),
             }],
             surplus: vec![Surplus {
@@ -324,17 +284,12 @@ pub fn purchase(order: &OrderId, generation: i64, state: PurchaseState) -> Purch
             }],
             lost: vec![at(406)],
             clean_lookups: vec![at(407)],
-            doubted: Some(Fault::OutOfStock {
-                code: "500_004".into(),
-                message: "缺货".into(),
-            }),
-            parcels: vec![Parcel {
-                carrier: "YTO".into(),
-                tracking_number: "YT1".into(),
-            }],
+            doubted: Some(Fault::OutOfStock { code: "500_004".into(), message: "缺货".into() }),
+            parcels: vec![Parcel { carrier: "YTO".into(), tracking_number: "YT1".into() }],
             polled_at: Some(at(408)),
             unanswered: 3,
             cancel_refused: true,
+            read_back_first: false,
         },
     }
 }
@@ -347,11 +302,7 @@ pub fn entry(level: &Level, event: &'static str, held: i64) -> Entry {
         order: Some(OrderId::from("o1")),
         hold: Some((1, 1)),
         event,
-        by: Shift {
-            quantity: 0,
-            held,
-            committed: 0,
-        },
+        by: Shift { quantity: 0, held, committed: 0 },
         note: String::new(),
     }
 }

@@ -22,17 +22,19 @@ on_both!(
     a_drain_hands_back_what_it_has,
     a_fence_holds_until_the_commit,
     a_slot_is_ticked_once,
+    only_the_kinds_asked_for_are_claimed,
+    a_job_put_off_has_not_been_tried,
 );
+
+/// The kinds that these tests owe.
+const KINDS: [&str; 4] = ["deadline", "sweep", "prune", "sync"];
 
 fn deadline(second: i64) -> Job {
     Job::Deadline { second }
 }
 
 async fn owe(test: &TestDb, requests: Vec<(Job, Timestamp)>, now: Timestamp) -> Option<Timestamp> {
-    let requests = requests
-        .into_iter()
-        .map(|(job, run_at)| JobRequest { job, run_at })
-        .collect();
+    let requests = requests.into_iter().map(|(job, run_at)| JobRequest { job, run_at }).collect();
     test.transact(move |tx| Box::pin(async move { jobs::owe(tx, requests, now).await }))
         .await
         .unwrap()
@@ -41,7 +43,7 @@ async fn owe(test: &TestDb, requests: Vec<(Job, Timestamp)>, now: Timestamp) -> 
 async fn claim(test: &TestDb, now: Timestamp, limit: i64, lease_secs: i64) -> Vec<Claimed> {
     let until = Timestamp(now.0 + lease_secs * 1_000_000);
     test.transact(move |tx| {
-        Box::pin(async move { jobs::claim(tx, now, limit, "worker-1", until).await })
+        Box::pin(async move { jobs::claim(tx, now, &KINDS, limit, "worker-1", until).await })
     })
     .await
     .unwrap()
@@ -55,9 +57,7 @@ async fn finish(test: &TestDb, claimed: &Claimed, how: Finish) -> bool {
 }
 
 async fn next(test: &TestDb) -> Option<Timestamp> {
-    test.transact(|tx| Box::pin(async move { jobs::next_run_at(tx).await }))
-        .await
-        .unwrap()
+    test.transact(|tx| Box::pin(async move { jobs::next_run_at(tx).await })).await.unwrap()
 }
 
 fn names(claimed: &[Claimed]) -> Vec<String> {
@@ -65,11 +65,7 @@ fn names(claimed: &[Claimed]) -> Vec<String> {
 }
 
 async fn one_key_is_one_job_at_its_earliest_time(test: TestDb) {
-    let asked = vec![
-        (deadline(30), at(30)),
-        (Job::Sweep, at(50)),
-        (deadline(30), at(25)),
-    ];
+    let asked = vec![(deadline(30), at(30)), (Job::Sweep, at(50)), (deadline(30), at(25))];
     assert_eq!(owe(&test, asked, at(1)).await, Some(at(25)));
     assert_eq!(owe(&test, vec![(Job::Sweep, at(60))], at(2)).await, Some(at(60)));
     assert_eq!(owe(&test, vec![(Job::Sweep, at(40))], at(3)).await, Some(at(40)));
@@ -115,7 +111,7 @@ async fn eight_claimers_share_a_queue_without_overlap(test: TestDb) {
                     let claimed = db
                         .transact::<_, stockhold::storage::Error, _>(move |tx| {
                             Box::pin(async move {
-                                jobs::claim(tx, at(500), 7, &worker, at(600)).await
+                                jobs::claim(tx, at(500), &KINDS, 7, &worker, at(600)).await
                             })
                         })
                         .await
@@ -196,10 +192,7 @@ async fn a_failure_keeps_its_count_and_a_success_does_not(test: TestDb) {
     for attempt in 1..=3 {
         let claimed = claim(&test, at(attempt * 10), 1, 5).await.remove(0);
         assert_eq!(claimed.attempts, attempt);
-        let failed = Finish::Failed {
-            error: "no answer".into(),
-            at: at(attempt * 10 + 10),
-        };
+        let failed = Finish::Failed { error: "no answer".into(), at: at(attempt * 10 + 10) };
         assert!(finish(&test, &claimed, failed).await);
     }
     let claimed = claim(&test, at(40), 1, 5).await.remove(0);
@@ -231,10 +224,7 @@ async fn a_dead_job_stays_dead_until_retried(test: TestDb) {
     assert_eq!(next(&test).await, None);
     let wakes = "SELECT wakes FROM jobs";
     assert_eq!(test.numbers(wakes, Vec::new()).await, vec![1]);
-    let counts = test
-        .transact(|tx| Box::pin(async move { jobs::count(tx).await }))
-        .await
-        .unwrap();
+    let counts = test.transact(|tx| Box::pin(async move { jobs::count(tx).await })).await.unwrap();
     assert_eq!(counts, vec![("dead".to_owned(), "sweep".to_owned(), 1)]);
     let listed = test
         .transact(|tx| {
@@ -338,10 +328,8 @@ async fn a_slot_is_ticked_once(test: TestDb) {
     })
     .await
     .unwrap();
-    let listed = test
-        .transact(|tx| Box::pin(async move { schedules::list(tx).await }))
-        .await
-        .unwrap();
+    let listed =
+        test.transact(|tx| Box::pin(async move { schedules::list(tx).await })).await.unwrap();
     let expected = schedules::Schedule {
         name: "sync:s1688".into(),
         last_slot: at(1200),
@@ -352,4 +340,35 @@ async fn a_slot_is_ticked_once(test: TestDb) {
     assert_eq!(listed, vec![expected]);
     let jobs = "SELECT wakes FROM jobs";
     assert_eq!(test.numbers(jobs, Vec::new()).await, vec![1]);
+}
+
+async fn only_the_kinds_asked_for_are_claimed(test: TestDb) {
+    owe(&test, vec![(deadline(1), at(1)), (Job::Sweep, at(2)), (Job::Prune, at(3))], at(0)).await;
+    let of = async |kinds: &'static [&'static str]| -> Vec<Job> {
+        let claimed = test.transact(move |tx| {
+            Box::pin(async move { jobs::claim(tx, at(9), kinds, 10, "w", at(20)).await })
+        });
+        claimed.await.unwrap().into_iter().map(|c| c.job).collect()
+    };
+    assert_eq!(of(&["confirm"]).await, []);
+    assert_eq!(of(&["sweep", "confirm", "prune"]).await, [Job::Prune, Job::Sweep]);
+    assert_eq!(of(&[]).await, []);
+    assert_eq!(of(&["deadline"]).await, [deadline(1)]);
+}
+
+async fn a_job_put_off_has_not_been_tried(test: TestDb) {
+    owe(&test, vec![(Job::Sweep, at(1))], at(0)).await;
+    let first = claim(&test, at(2), 1, 10).await.remove(0);
+    let failed = Finish::Failed { error: "x".into(), at: at(3) };
+    assert!(finish(&test, &first, failed).await);
+    let second = claim(&test, at(3), 1, 10).await.remove(0);
+    assert_eq!(second.attempts, 2);
+    assert!(finish(&test, &second, Finish::Later(at(9))).await);
+    assert_eq!(claim(&test, at(8), 1, 10).await, []);
+    let third = claim(&test, at(9), 1, 10).await.remove(0);
+    assert_eq!(third.attempts, 2, "the second claim was none");
+    // Asked for meanwhile: the earlier time counts.
+    owe(&test, vec![(Job::Sweep, at(11))], at(10)).await;
+    assert!(finish(&test, &third, Finish::Later(at(60))).await);
+    assert_eq!(next(&test).await, Some(at(11)));
 }

@@ -34,9 +34,7 @@ async fn a_newer_schema_is_refused(test: TestDb) {
 }
 
 async fn an_older_one_is_told(test: TestDb) {
-    test.run("DELETE FROM _sqlx_migrations WHERE version = 3")
-        .await
-        .unwrap();
+    test.run("DELETE FROM _sqlx_migrations WHERE version = 3").await.unwrap();
     let told = test.db.check_schema().await;
     assert!(
         matches!(&told, Err(Error::Unavailable(why)) if why.contains("migration 3 is missing")),

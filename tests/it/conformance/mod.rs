@@ -85,9 +85,7 @@ impl TestDb {
         let admin = PgConnectOptions::from_str(&server).unwrap();
         let name = format!("conformance_{:016x}", rand::random::<u64>());
         let mut conn = admin.connect().await.unwrap();
-        conn.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}")))
-            .await
-            .unwrap();
+        conn.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.unwrap();
         conn.close().await.unwrap();
         let mut url = url::Url::parse(&server).unwrap();
         url.set_path(&name);
@@ -137,8 +135,7 @@ impl TestDb {
     /// Runs one statement and commits.
     pub async fn run(&self, text: &str) -> Result<u64, Error> {
         let sql: &'static Sql = Box::leak(Box::new(Sql::new(text)));
-        self.transact(move |tx| Box::pin(async move { tx.run(sql, Vec::new()).await }))
-            .await
+        self.transact(move |tx| Box::pin(async move { tx.run(sql, Vec::new()).await })).await
     }
 
     /// The first column of each row, a number.
@@ -158,10 +155,8 @@ impl Drop for TestDb {
             return;
         };
         let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 let mut conn = admin.connect().await.unwrap();
                 let text = format!("DROP DATABASE {name} WITH (FORCE)");

@@ -30,17 +30,11 @@ on_both!(
 const NOW: Timestamp = at(1000);
 
 fn needs_sku() -> Needs {
-    Needs {
-        skus: BTreeSet::from([SkuKey::from("SHOE-42")]),
-        ..Needs::default()
-    }
+    Needs { skus: BTreeSet::from([SkuKey::from("SHOE-42")]), ..Needs::default() }
 }
 
 fn needs_order(id: &str) -> Needs {
-    Needs {
-        orders: BTreeSet::from([OrderId::from(id)]),
-        ..Needs::default()
-    }
+    Needs { orders: BTreeSet::from([OrderId::from(id)]), ..Needs::default() }
 }
 
 /// The SKU, its two levels, and the orders.
@@ -58,13 +52,8 @@ async fn stock(test: &TestDb, orders: Vec<stockhold::domain::order::Order>) {
 async fn every_aggregate_comes_back_as_it_was_saved(test: TestDb) {
     stock(&test, vec![full("o1"), unpaid("o2", 2, at(1900))]).await;
     test.change(&Needs::default(), NOW, |world| {
-        let paused = Paused {
-            selling: None,
-            buying: Some(Pause {
-                at: at(12),
-                reason: "no money".into(),
-            }),
-        };
+        let paused =
+            Paused { selling: None, buying: Some(Pause { at: at(12), reason: "no money".into() }) };
         world.put_supplier(source("s1688"), paused);
         world.put_alias(SkuKey::from("S1-NEW"), SkuKey::from("SHOE-42"));
     })
@@ -93,11 +82,7 @@ async fn every_aggregate_comes_back_as_it_was_saved(test: TestDb) {
     assert_eq!(paused.selling, None);
     assert_eq!(paused.buying.as_ref().unwrap().reason, "no money");
 
-    let ids = [
-        OrderId::from("o2"),
-        OrderId::from("o9"),
-        OrderId::from("o1"),
-    ];
+    let ids = [OrderId::from("o2"), OrderId::from("o9"), OrderId::from("o1")];
     let read = test
         .db
         .read(move |tx| Box::pin(async move { world::orders_by_id(tx, &ids).await }))
@@ -126,11 +111,8 @@ async fn only_what_differs_is_written(test: TestDb) {
             order.refunds[0].note = None;
             order.lines[0].shipped = 2;
             order.holds[3].asked_at = Some(at(998));
-            let split = stockhold::domain::order::Hold {
-                part: 4,
-                quantity: 1,
-                ..order.holds[1].clone()
-            };
+            let split =
+                stockhold::domain::order::Hold { part: 4, quantity: 1, ..order.holds[1].clone() };
             order.holds[1].quantity = 5;
             order.holds.insert(3, split);
         })
@@ -160,9 +142,7 @@ async fn only_what_differs_is_written(test: TestDb) {
     assert_eq!(world.orders[&OrderId::from("o1")], expected);
     let level = &world.levels[&warehouse().id];
     assert_eq!((level.held, level.version), (1, 9));
-    let seqs = test
-        .numbers("SELECT event_seq FROM orders WHERE id = 'o1'", Vec::new())
-        .await;
+    let seqs = test.numbers("SELECT event_seq FROM orders WHERE id = 'o1'", Vec::new()).await;
     assert_eq!(seqs, vec![3]);
 }
 
@@ -187,20 +167,14 @@ async fn a_repeat_finds_the_order_by_its_names(test: TestDb) {
         world.external,
         BTreeMap::from([(("web".to_owned(), "W-o2".to_owned()), OrderId::from("o2"))])
     );
-    assert_eq!(
-        world.placement_keys,
-        BTreeMap::from([("shop\nk-1".to_owned(), o1.clone())])
-    );
+    assert_eq!(world.placement_keys, BTreeMap::from([("shop\nk-1".to_owned(), o1.clone())]));
     assert_eq!(
         world.payments,
         BTreeMap::from([(("web".to_owned(), "pay-1-o1".to_owned()), o1.clone())])
     );
     assert_eq!(world.refunds, BTreeMap::from([(refund, o1.clone())]));
     assert_eq!(world.purchases, BTreeMap::from([(purchase, o1.clone())]));
-    assert_eq!(
-        world.orders.keys().cloned().collect::<Vec<_>>(),
-        vec![o1, OrderId::from("o2")]
-    );
+    assert_eq!(world.orders.keys().cloned().collect::<Vec<_>>(), vec![o1, OrderId::from("o2")]);
 }
 
 /// Two loads of the same order; the second to be saved was decided on what is no more.
@@ -224,10 +198,7 @@ async fn a_hold_ends_once(test: TestDb) {
             })
         })
         .await;
-    assert_eq!(
-        again,
-        Err(Error::Retry("holds: 1 rows decided, 0 touched".into()))
-    );
+    assert_eq!(again, Err(Error::Retry("holds: 1 rows decided, 0 touched".into())));
     let world = test.load(&needs_order("o2"), NOW).await.world;
     let hold = &world.orders[&OrderId::from("o2")].holds[0];
     assert_eq!((hold.state, hold.ended_at), (HoldState::Committed, None));
@@ -250,16 +221,8 @@ async fn a_level_is_saved_only_on_the_version_it_was_loaded_with(test: TestDb) {
             })
         })
         .await;
-    assert_eq!(
-        again,
-        Err(Error::Retry("levels: 1 rows decided, 0 touched".into()))
-    );
-    let held = test
-        .numbers(
-            "SELECT held FROM levels WHERE kind = 'warehouse'",
-            Vec::new(),
-        )
-        .await;
+    assert_eq!(again, Err(Error::Retry("levels: 1 rows decided, 0 touched".into())));
+    let held = test.numbers("SELECT held FROM levels WHERE kind = 'warehouse'", Vec::new()).await;
     assert_eq!(held, vec![3]);
     let entries = test.numbers("SELECT by_held FROM ledger", Vec::new()).await;
     assert_eq!(entries, vec![1], "the rolled back group left no entry");
@@ -272,20 +235,13 @@ async fn a_taken_key_is_done_again(test: TestDb) {
     let mut same_payment = unpaid("o4", 1, at(1900));
     same_payment.payments = full("o3").payments;
     for order in [same_name, same_payment] {
-        let again = test
-            .change(&Needs::default(), NOW, move |world| {
-                world.create_order(order)
-            })
-            .await;
+        let again =
+            test.change(&Needs::default(), NOW, move |world| world.create_order(order)).await;
         assert!(matches!(again, Err(Error::Retry(_))), "{again:?}");
     }
-    let orders = test
-        .numbers("SELECT count(*) FROM orders", Vec::new())
-        .await;
+    let orders = test.numbers("SELECT count(*) FROM orders", Vec::new()).await;
     assert_eq!(orders, vec![2]);
-    let lines = test
-        .numbers("SELECT count(*) FROM order_lines", Vec::new())
-        .await;
+    let lines = test.numbers("SELECT count(*) FROM order_lines", Vec::new()).await;
     assert_eq!(lines, vec![3]);
 }
 
@@ -293,11 +249,7 @@ async fn a_lost_row_is_refused(test: TestDb) {
     stock(&test, vec![full("o1")]).await;
     let lost = test
         .change(&needs_order("o1"), NOW, |world| {
-            world
-                .order_mut(&OrderId::from("o1"))
-                .unwrap()
-                .holds
-                .remove(0);
+            world.order_mut(&OrderId::from("o1")).unwrap().holds.remove(0);
         })
         .await;
     assert_eq!(lost, Err(Error::Poison("order o1 lost a row".into())));
@@ -321,10 +273,8 @@ async fn sources_are_replaced_and_aliases_followed(test: TestDb) {
     })
     .await
     .unwrap();
-    let needs = Needs {
-        skus: BTreeSet::from(["S1-NEW", "NONE"].map(SkuKey::from)),
-        ..Needs::default()
-    };
+    let needs =
+        Needs { skus: BTreeSet::from(["S1-NEW", "NONE"].map(SkuKey::from)), ..Needs::default() };
     let world = test.load(&needs, NOW).await.world;
     let found = world.sku(&SkuKey::from("S1-NEW")).unwrap();
     assert_eq!(found.title, "Shoe");
@@ -373,8 +323,6 @@ async fn what_a_group_owes_is_told(test: TestDb) {
         .await
         .unwrap();
     assert_eq!(saved.next_job, Some(NOW));
-    let due = test
-        .numbers("SELECT run_at FROM jobs ORDER BY run_at", Vec::new())
-        .await;
+    let due = test.numbers("SELECT run_at FROM jobs ORDER BY run_at", Vec::new()).await;
     assert_eq!(due, vec![NOW.0, at(1901).0, at(2000).0]);
 }

@@ -23,10 +23,7 @@ async fn the_finish_of_one_whose_lease_was_taken_over_is_refused() {
     until("it ended", || handler.ended().len() == 1).await;
     running.stop().await;
     let info = world.job(&refund("r")).await.expect("not deleted");
-    assert_eq!(
-        (info.state.as_str(), info.worker.as_deref()),
-        ("running", Some("other"))
-    );
+    assert_eq!((info.state.as_str(), info.worker.as_deref()), ("running", Some("other")));
 }
 
 #[tokio::test]
@@ -102,16 +99,10 @@ async fn a_job_that_keeps_killing_its_worker_is_parked_without_another_try() {
         claim_and_die(&world).await;
     }
     let running = Running::start(world.runner("a", &handler));
-    let dead = world
-        .until(&refund("r"), Some("dead"))
-        .await
-        .expect("there");
+    let dead = world.until(&refund("r"), Some("dead")).await.expect("there");
     running.stop().await;
     assert_eq!(handler.ran(), Vec::<String>::new());
-    assert_eq!(
-        dead.last_error.as_deref(),
-        Some("claimed 4 times without an end")
-    );
+    assert_eq!(dead.last_error.as_deref(), Some("claimed 4 times without an end"));
     assert_eq!(world.alerts.opened(AlertKind::JobDead), ["refund:r"]);
 }
 

@@ -38,9 +38,7 @@ impl Alerts {
     pub fn opened(&self, kind: AlertKind) -> Vec<String> {
         let changes = self.0.lock().expect("not poisoned");
         let opened = changes.iter().filter_map(|change| match change {
-            AlertChange::Open {
-                kind: k, subject, ..
-            } if *k == kind => Some(subject.clone()),
+            AlertChange::Open { kind: k, subject, .. } if *k == kind => Some(subject.clone()),
             _ => None,
         });
         opened.collect()
@@ -100,10 +98,7 @@ impl Scripted {
 
     /// Panics so many times for the job first.
     pub fn panics(&self, job: &Job, times: usize) {
-        self.panics
-            .lock()
-            .expect("not poisoned")
-            .insert(job.key(), times);
+        self.panics.lock().expect("not poisoned").insert(job.key(), times);
     }
 
     pub fn ran(&self) -> Vec<String> {
@@ -120,11 +115,7 @@ struct Ending<'a>(&'a Scripted, String);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.0
-            .ended
-            .lock()
-            .expect("not poisoned")
-            .push(self.1.clone());
+        self.0.ended.lock().expect("not poisoned").push(self.1.clone());
     }
 }
 
@@ -142,10 +133,7 @@ impl Handler for Scripted {
         };
         assert!(!panics, "boom");
         let mut answers = self.answers.lock().expect("not poisoned");
-        answers
-            .get_mut(&key)
-            .and_then(Vec::pop)
-            .unwrap_or(Ok(Answer::Done))
+        answers.get_mut(&key).and_then(Vec::pop).unwrap_or(Ok(Answer::Done))
     }
 }
 
@@ -187,12 +175,7 @@ impl World {
 
     pub fn runner(&self, name: &str, handler: &Arc<Scripted>) -> Runner {
         let handler: Arc<dyn Handler> = Arc::<Scripted>::clone(handler);
-        Runner::new(
-            self.deps(),
-            handler,
-            name.to_owned(),
-            Arc::new(Notify::new()),
-        )
+        Runner::new(self.deps(), handler, name.to_owned(), Arc::new(Notify::new()))
     }
 
     pub async fn owe(&self, job: Job, run_at: Timestamp) {
@@ -263,9 +246,7 @@ impl Running {
 }
 
 pub fn refund(name: &str) -> Job {
-    Job::Refund {
-        refund: name.into(),
-    }
+    Job::Refund { refund: name.into() }
 }
 
 fn policy() -> Policy {

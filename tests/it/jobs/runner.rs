@@ -33,10 +33,7 @@ async fn a_job_that_has_more_to_do_comes_again_then() {
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it ran", || handler.ended().len() == 1).await;
-    let info = world
-        .until(&refund("r"), Some("ready"))
-        .await
-        .expect("there");
+    let info = world.until(&refund("r"), Some("ready")).await.expect("there");
     assert_eq!((info.run_at, info.attempts), (again, 0));
 
     world.clock.advance(Span::minutes(10));
@@ -53,10 +50,7 @@ async fn a_job_that_waits_for_a_lock_has_not_failed() {
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it ran", || handler.ended().len() == 1).await;
-    let info = world
-        .until(&refund("r"), Some("ready"))
-        .await
-        .expect("there");
+    let info = world.until(&refund("r"), Some("ready")).await.expect("there");
     running.stop().await;
     assert_eq!((info.run_at, info.attempts), (until_then, 0));
     assert_eq!(info.last_error, None);
@@ -84,10 +78,7 @@ async fn a_panic_is_a_failed_attempt_and_nothing_more() {
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it ran", || handler.ended().len() == 1).await;
-    let info = world
-        .until(&refund("r"), Some("ready"))
-        .await
-        .expect("there");
+    let info = world.until(&refund("r"), Some("ready")).await.expect("there");
     assert_eq!(info.last_error.as_deref(), Some("panicked: boom"));
     assert_eq!(info.attempts, 1);
     // A first failure waits between 1 and 2 seconds.
@@ -112,14 +103,8 @@ async fn a_job_that_keeps_failing_is_parked_with_an_alert_and_stops_no_other() {
         world.until(&refund("r"), Some("ready")).await;
         world.clock.advance(Span::minutes(1));
     }
-    let dead = world
-        .until(&refund("r"), Some("dead"))
-        .await
-        .expect("there");
-    assert_eq!(
-        (dead.attempts, dead.last_error.as_deref()),
-        (3, Some("provider down"))
-    );
+    let dead = world.until(&refund("r"), Some("dead")).await.expect("there");
+    assert_eq!((dead.attempts, dead.last_error.as_deref()), (3, Some("provider down")));
     assert_eq!(world.alerts.opened(AlertKind::JobDead), ["refund:r"]);
 
     world.owe(refund("other"), START).await;
@@ -133,15 +118,9 @@ async fn what_cannot_be_helped_is_parked_at_once() {
     handler.answers(&refund("r"), vec![Err(Stop::Fail("not configured".into()))]);
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
-    let dead = world
-        .until(&refund("r"), Some("dead"))
-        .await
-        .expect("there");
+    let dead = world.until(&refund("r"), Some("dead")).await.expect("there");
     running.stop().await;
-    assert_eq!(
-        (dead.attempts, dead.last_error.as_deref()),
-        (1, Some("not configured"))
-    );
+    assert_eq!((dead.attempts, dead.last_error.as_deref()), (1, Some("not configured")));
 }
 
 #[tokio::test]
@@ -158,10 +137,7 @@ async fn what_is_due_at_every_slot_is_never_parked_for_failing() {
     }
     world.until(&Job::Sweep, None).await;
     running.stop().await;
-    assert_eq!(
-        world.alerts.opened(AlertKind::JobDead),
-        Vec::<String>::new()
-    );
+    assert_eq!(world.alerts.opened(AlertKind::JobDead), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -218,9 +194,7 @@ async fn a_supplier_that_hangs_delays_neither_deadlines_nor_refunds() {
         "{ran:?}"
     );
     let confirming = world.jobs().await;
-    let confirming = confirming
-        .iter()
-        .filter(|j| j.kind == "confirm" && j.state == "running");
+    let confirming = confirming.iter().filter(|j| j.kind == "confirm" && j.state == "running");
     assert_eq!(confirming.count(), 4);
     handler.gate.add_permits(100);
     running.stop().await;

@@ -25,10 +25,7 @@ async fn two_processes_that_tick_make_one_job_a_slot() {
         a.tick().await;
         b.tick().await;
     }
-    assert_eq!(
-        keys(&world).await,
-        ["prune", "sweep", "sync:s1", "watermark"]
-    );
+    assert_eq!(keys(&world).await, ["prune", "sweep", "sync:s1", "watermark"]);
     assert_eq!(wakes(&world, &Job::Sweep).await, 0);
 
     // The next minute: each process ticks, one of them wins.
@@ -37,9 +34,7 @@ async fn two_processes_that_tick_make_one_job_a_slot() {
     a.tick().await;
     assert_eq!(wakes(&world, &Job::Sweep).await, 1);
     // Not due yet: the supplier's ten minutes.
-    let sync = Job::Sync {
-        supplier: "s1".into(),
-    };
+    let sync = Job::Sync { supplier: "s1".into() };
     assert_eq!(wakes(&world, &sync).await, 0);
 }
 
@@ -64,10 +59,7 @@ async fn slots_that_were_missed_collapse_into_one() {
 #[tokio::test]
 async fn a_slot_is_a_multiple_of_the_interval_cut_to_whole_seconds() {
     let slot = |every: Span, micros: i64| {
-        let schedule = Schedule {
-            every,
-            job: Job::Sweep,
-        };
+        let schedule = Schedule { every, job: Job::Sweep };
         schedule.slot(START + Span::micros(micros)).since(START)
     };
     // 1,800,000,000 is a multiple of 60 and of 2.
@@ -88,10 +80,7 @@ async fn a_schedule_that_does_not_run_is_told_after_twice_its_interval() {
     ticker.tick().await;
     world.clock.advance(Span::minutes(2));
     ticker.tick().await;
-    assert_eq!(
-        world.alerts.opened(AlertKind::ScheduleMissed),
-        Vec::<String>::new()
-    );
+    assert_eq!(world.alerts.opened(AlertKind::ScheduleMissed), Vec::<String>::new());
     world.clock.advance(Span::secs(30));
     ticker.tick().await;
     let missed = world.alerts.opened(AlertKind::ScheduleMissed);
@@ -112,8 +101,5 @@ async fn a_schedule_that_runs_is_not_told() {
         world.clock.advance(Span::minutes(1));
     }
     running.stop().await;
-    assert_eq!(
-        world.alerts.opened(AlertKind::ScheduleMissed),
-        Vec::<String>::new()
-    );
+    assert_eq!(world.alerts.opened(AlertKind::ScheduleMissed), Vec::<String>::new());
 }

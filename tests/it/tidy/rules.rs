@@ -35,28 +35,20 @@ fn may_use(room: &str) -> Option<Vec<&'static str>> {
 /// The room of a path such as `src/domain/hold.rs` or `src/ids.rs`.
 fn room_of(path: &str) -> &str {
     let inside = path.strip_prefix("src/").unwrap_or(path);
-    inside
-        .split('/')
-        .next()
-        .and_then(|part| part.split('.').next())
-        .unwrap_or_default()
+    inside.split('/').next().and_then(|part| part.split('.').next()).unwrap_or_default()
 }
 
 /// The layers: no room uses one that it may not.
 pub fn layers(path: &str, text: &str) -> Vec<String> {
     let room = room_of(path);
     let Some(allowed) = may_use(room) else {
-        return vec![format!(
-            "{path}: `{room}` has no row in the table of layers"
-        )];
+        return vec![format!("{path}: `{room}` has no row in the table of layers")];
     };
     let code = parts(text).code;
     let code = without_tests(&code);
     let mut faults = Vec::new();
     if code.contains("super::super::") {
-        faults.push(format!(
-            "{path}: write `crate::…` instead of `super::super::…`"
-        ));
+        faults.push(format!("{path}: write `crate::…` instead of `super::super::…`"));
     }
     for used in rooms_used(code) {
         if used != room && !allowed.contains(&used.as_str()) && !allowed.contains(&"*") {
@@ -70,14 +62,8 @@ pub fn layers(path: &str, text: &str) -> Vec<String> {
 pub fn outside_crates(path: &str, text: &str) -> Vec<String> {
     let homes: [(&str, &[&str]); 3] = [
         ("sqlx", &["src/storage"]),
-        (
-            "reqwest",
-            &["src/suppliers", "src/refunds", "src/alerts", "src/testing"],
-        ),
-        (
-            "axum",
-            &["src/http", "src/suppliers/simulator", "src/testing"],
-        ),
+        ("reqwest", &["src/suppliers", "src/refunds", "src/alerts", "src/testing"]),
+        ("axum", &["src/http", "src/suppliers/simulator", "src/testing"]),
     ];
     let split = parts(text);
     let code = without_tests(&split.code);
@@ -104,9 +90,7 @@ pub fn outside_crates(path: &str, text: &str) -> Vec<String> {
 pub fn form(path: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !text.starts_with("//! ") {
-        faults.push(format!(
-            "{path}: does not open with `//!`: what it is for, what must hold"
-        ));
+        faults.push(format!("{path}: does not open with `//!`: what it is for, what must hold"));
     }
     let lines = text.lines().count();
     if lines > MAX_FILE {
@@ -132,17 +116,12 @@ pub fn form(path: &str, text: &str) -> Vec<String> {
 pub fn migrations(sqlite: &BTreeSet<String>, postgres: &BTreeSet<String>) -> Vec<String> {
     let mut faults = Vec::new();
     for name in sqlite.symmetric_difference(postgres) {
-        let missing = if sqlite.contains(name) {
-            "postgres"
-        } else {
-            "sqlite"
-        };
+        let missing = if sqlite.contains(name) { "postgres" } else { "sqlite" };
         faults.push(format!("migrations/{missing}: {name} is missing"));
     }
     for (name, number) in sqlite.union(postgres).zip(1_usize..) {
-        let words = name
-            .strip_prefix(&format!("{number:04}_"))
-            .and_then(|n| n.strip_suffix(".sql"));
+        let words =
+            name.strip_prefix(&format!("{number:04}_")).and_then(|n| n.strip_suffix(".sql"));
         let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if !words.is_some_and(|words| !words.is_empty() && words.chars().all(good)) {
             faults.push(format!("migrations: {name} should be {number:04}_name.sql"));

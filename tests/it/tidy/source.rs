@@ -14,10 +14,7 @@ pub struct Parts {
 
 /// Takes code and literals apart.
 pub fn parts(text: &str) -> Parts {
-    let mut parts = Parts {
-        code: String::new(),
-        literals: String::new(),
-    };
+    let mut parts = Parts { code: String::new(), literals: String::new() };
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
         let before = parts.code.chars().next_back();
@@ -27,10 +24,7 @@ pub fn parts(text: &str) -> Parts {
         };
         let (taken, after) = rest.split_at(length);
         let blank = |keep: bool| {
-            taken
-                .chars()
-                .map(move |c| if keep || c == '\n' { c } else { ' ' })
-                .collect::<String>()
+            taken.chars().map(move |c| if keep || c == '\n' { c } else { ' ' }).collect::<String>()
         };
         parts.code.push_str(&blank(kind == Kind::Code));
         parts.literals.push_str(&blank(kind == Kind::Literal));
@@ -50,8 +44,7 @@ enum Kind {
 fn token(rest: &str, before: Option<char>) -> Option<(Kind, usize)> {
     let until = |from: usize, end: &str| {
         let tail = rest.get(from..).unwrap_or_default();
-        tail.find(end)
-            .map_or(rest.len(), |at| from + at + end.len())
+        tail.find(end).map_or(rest.len(), |at| from + at + end.len())
     };
     if rest.starts_with("//") {
         return Some((Kind::Comment, rest.find('\n').unwrap_or(rest.len())));
@@ -125,9 +118,7 @@ pub fn rooms_used(code: &str) -> BTreeSet<String> {
 }
 
 fn first_word(text: &str) -> String {
-    text.chars()
-        .take_while(|c| is_word(*c) || *c == '*')
-        .collect()
+    text.chars().take_while(|c| is_word(*c) || *c == '*').collect()
 }
 
 /// The heads of `a, b::c, d::{e, f}}`.
@@ -144,11 +135,7 @@ fn group_heads(group: &str) -> Vec<String> {
         }
     }
     heads.push(head);
-    heads
-        .iter()
-        .map(|h| first_word(h.trim()))
-        .filter(|h| !h.is_empty())
-        .collect()
+    heads.iter().map(|h| first_word(h.trim())).filter(|h| !h.is_empty()).collect()
 }
 
 /// Each function with its first line, from 1, and its number of lines.

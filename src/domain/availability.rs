@@ -1,0 +1,215 @@
+//! What may be sold of a SKU now: freshness, and the greedy choice of sources.
+//!
+//! What must hold: only `exact` and `fresh` figures sell; a supplier's share is a multiple of its
+//! pack size and at least its minimum, here and not when buying; quantities are summed per SKU
+//! over the whole order before anything is chosen.
+
+use std::collections::BTreeMap;
+
+use super::lock_ttl;
+use super::names::{LevelId, SkuKey, SourceId, texts};
+use super::outcome::{Refusal, Shortage};
+use super::policy::Policy;
+use super::sku::{Kind, Paused, Sku, Source};
+use super::stock::{Level, Listing};
+use crate::clock::{Span, Timestamp};
+
+texts!(
+    /// How far a figure can be believed.
+    Freshness {
+        Exact = "exact",
+        Fresh = "fresh",
+        Stale = "stale",
+        NotListed = "not_listed",
+        Unknown = "unknown",
+    }
+);
+
+/// Judged at the read, from the figure's as_of.
+pub fn freshness(policy: &Policy, level: &Level, now: Timestamp) -> Freshness {
+    if level.kind == Kind::Warehouse {
+        return Freshness::Exact;
+    }
+    let (Some(as_of), Some(terms)) = (level.as_of, policy.suppliers.get(&level.source)) else {
+        return Freshness::Unknown;
+    };
+    match level.listing {
+        Listing::Unread => Freshness::Unknown,
+        Listing::Missing => Freshness::NotListed,
+        Listing::Listed => {
+            let limit = lock_ttl::stale_after(terms, lock_ttl::lag(terms, &level.lag_samples));
+            if now.since(as_of) > limit { Freshness::Stale } else { Freshness::Fresh }
+        }
+    }
+}
+
+/// What one source offers a new order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Units, whatever stands in their way.
+    pub units: i64,
+    pub freshness: Freshness,
+    /// The supplier is paused for selling.
+    pub paused: bool,
+}
+
+impl Offer {
+    /// Counts, and can be ordered from.
+    pub fn orderable(&self) -> bool {
+        !self.paused && matches!(self.freshness, Freshness::Exact | Freshness::Fresh)
+    }
+}
+
+/// What a source of a SKU offers now.
+pub fn offer(
+    policy: &Policy,
+    suppliers: &BTreeMap<SourceId, Paused>,
+    source: &Source,
+    level: &Level,
+    now: Timestamp,
+) -> Offer {
+    let mut units = level.available(policy.buffer(source));
+    if let Some(closed) = level.closed {
+        units = units.min(closed.from_quantity.saturating_sub(1)).max(0);
+    }
+    if level.blocked_at.is_some() {
+        units = 0;
+    }
+    Offer {
+        units,
+        freshness: freshness(policy, level, now),
+        paused: suppliers.get(&source.source).is_some_and(|p| p.selling.is_some()),
+    }
+}
+
+/// Units of one SKU to be taken from one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Take {
+    pub sku: SkuKey,
+    pub level: LevelId,
+    pub quantity: i64,
+}
+
+/// The share that a source may give of what is still wanted.
+fn share(source: &Source, units: i64, wanted: i64) -> i64 {
+    let most = units.min(wanted).max(0);
+    if source.kind == Kind::Warehouse {
+        return most;
+    }
+    let packed = most - most % source.pack_size.max(1);
+    if packed < source.min_quantity { 0 } else { packed }
+}
+
+/// Which obstacles are looked past when asking whether stock would have been enough.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counting {
+    Orderable,
+    AndStale,
+    AndPaused,
+}
+
+struct Shelf<'a> {
+    policy: &'a Policy,
+    suppliers: &'a BTreeMap<SourceId, Paused>,
+    levels: &'a BTreeMap<LevelId, Level>,
+    now: Timestamp,
+    /// Taken so far by this order.
+    taken: BTreeMap<LevelId, i64>,
+}
+
+impl Shelf<'_> {
+    fn offer(&self, source: &Source) -> Option<Offer> {
+        let level = self.levels.get(&source.level)?;
+        let mut offer = offer(self.policy, self.suppliers, source, level, self.now);
+        let taken = self.taken.get(&source.level).copied().unwrap_or(0);
+        offer.units = offer.units.saturating_sub(taken);
+        Some(offer)
+    }
+
+    /// Greedy, in order of preference. Returns the takes; they may sum to less than wanted, and
+    /// asking for just that sum again would give the same.
+    fn fill(&self, sku: &Sku, wanted: i64, counting: Counting) -> Vec<Take> {
+        let mut left = wanted;
+        let mut takes = Vec::new();
+        for source in &sku.sources {
+            let Some(offer) = self.offer(source) else {
+                continue;
+            };
+            let counts = match counting {
+                Counting::Orderable => offer.orderable(),
+                Counting::AndStale => {
+                    offer.orderable() || (!offer.paused && offer.freshness == Freshness::Stale)
+                }
+                Counting::AndPaused => {
+                    matches!(offer.freshness, Freshness::Exact | Freshness::Fresh)
+                }
+            };
+            let quantity = if counts { share(source, offer.units, left) } else { 0 };
+            if quantity > 0 {
+                left -= quantity;
+                takes.push(Take { sku: sku.key.clone(), level: source.level.clone(), quantity });
+            }
+        }
+        takes
+    }
+
+    fn filled(&self, sku: &Sku, wanted: i64, counting: Counting) -> i64 {
+        self.fill(sku, wanted, counting).iter().map(|t| t.quantity).sum()
+    }
+
+    /// The age of the stalest figure among the SKU's stale sources.
+    fn stale_age(&self, sku: &Sku) -> Option<Span> {
+        let ages = sku.sources.iter().filter_map(|s| {
+            let level = self.levels.get(&s.level)?;
+            let stale = freshness(self.policy, level, self.now) == Freshness::Stale;
+            level.as_of.filter(|_| stale).map(|at| self.now.since(at))
+        });
+        ages.max()
+    }
+}
+
+/// Chooses the sources of an order whose quantities are already summed per SKU.
+///
+/// # Errors
+/// The refusal that the order deserves when not all of it can be held.
+pub fn choose(
+    policy: &Policy,
+    suppliers: &BTreeMap<SourceId, Paused>,
+    levels: &BTreeMap<LevelId, Level>,
+    now: Timestamp,
+    wanted: &[(&Sku, i64)],
+) -> Result<Vec<Take>, Refusal> {
+    let paused = |p: &Paused| p.selling.is_some();
+    let stopped: Vec<SkuKey> =
+        wanted.iter().filter(|(s, _)| paused(&s.paused)).map(|(s, _)| s.key.clone()).collect();
+    if !stopped.is_empty() {
+        return Err(Refusal::SkuPaused(stopped));
+    }
+    let mut shelf = Shelf { policy, suppliers, levels, now, taken: BTreeMap::new() };
+    let mut takes = Vec::new();
+    let (mut short, mut stale, mut halted) = (Vec::new(), Vec::new(), Vec::new());
+    for (sku, quantity) in wanted {
+        let found = shelf.fill(sku, *quantity, Counting::Orderable);
+        let available: i64 = found.iter().map(|t| t.quantity).sum();
+        if available < *quantity {
+            if shelf.filled(sku, *quantity, Counting::AndStale) == *quantity {
+                stale.push((sku.key.clone(), shelf.stale_age(sku)));
+            } else if shelf.filled(sku, *quantity, Counting::AndPaused) == *quantity {
+                halted.push(sku.key.clone());
+            } else {
+                short.push(Shortage { sku: sku.key.clone(), requested: *quantity, available });
+            }
+        }
+        for take in &found {
+            let taken = shelf.taken.entry(take.level.clone()).or_default();
+            *taken = taken.saturating_add(take.quantity);
+        }
+        takes.extend(found);
+    }
+    match (short.is_empty(), stale.is_empty(), halted.is_empty()) {
+        (true, true, true) => Ok(takes),
+        (false, ..) => Err(Refusal::InsufficientStock(short)),
+        (_, false, _) => Err(Refusal::StaleFeed(stale)),
+        _ => Err(Refusal::SkuPaused(halted)),
+    }
+}

@@ -1,0 +1,295 @@
+//! Supplier orders read back: paid, shipped, received or closed, and the cancelling of them.
+
+use super::buying::share_keys;
+use super::{Result, Rules};
+use crate::clock::{Span, Timestamp};
+use crate::domain::alert::{AlertChange, AlertKind};
+use crate::domain::backoff;
+use crate::domain::names::{OrderId, PurchaseId};
+use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, State};
+use crate::domain::outcome::Outcome;
+use crate::domain::purchase::PurchaseState;
+use crate::domain::supply::{Fault, UpstreamOrder, UpstreamState};
+
+/// `CLOSE_ORDER_TOO_FAST` is asked again after this.
+const TOO_SOON: Span = Span::secs(10);
+
+impl Rules<'_> {
+    pub(super) fn polled(
+        &mut self,
+        id: &PurchaseId,
+        answer: &std::result::Result<UpstreamOrder, Fault>,
+    ) -> Result<Outcome> {
+        let (order, now) = (self.order_of_purchase(id)?, self.now);
+        let upstream = match answer {
+            Ok(upstream) => upstream,
+            Err(_) => return self.poll_later(&order, id),
+        };
+        let purchase = self.purchase_mut(&order, id)?;
+        if purchase.supplier_order_id.as_deref() != Some(&upstream.supplier_order_id)
+            || !purchase.state.is_placed()
+        {
+            return self.next_look(&order, id);
+        }
+        purchase.trail.polled_at = Some(now);
+        purchase.trail.unanswered = 0;
+        purchase.trail.read_back_first = false;
+        purchase.cost = upstream.total.or(purchase.cost);
+        match upstream.state {
+            UpstreamState::AwaitingPayment | UpstreamState::Other => {}
+            UpstreamState::Paid => self.upstream_paid(&order, id)?,
+            UpstreamState::Shipped | UpstreamState::Received => {
+                self.upstream_paid(&order, id)?;
+                self.upstream_shipped(&order, id, upstream)?;
+            }
+            UpstreamState::ClosedUnpaid => self.closed_unpaid(&order, id, upstream)?,
+            UpstreamState::ClosedBySeller => self.closed_by_seller(&order, id, upstream)?,
+        }
+        self.next_look(&order, id)
+    }
+
+    fn poll_later(&mut self, order: &OrderId, id: &PurchaseId) -> Result<Outcome> {
+        let trail = &mut self.purchase_mut(order, id)?.trail;
+        let wait = backoff::exponential(trail.unanswered, Span::secs(1), Span::minutes(10));
+        trail.unanswered = trail.unanswered.saturating_add(1);
+        Ok(Outcome::Again(Some(self.now + wait)))
+    }
+
+    /// `placed → paid`: from here on the supplier's figure counts it, where it counts at payment.
+    fn upstream_paid(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        let now = self.now;
+        if self.purchase(order, id)?.state != PurchaseState::Placed {
+            return Ok(());
+        }
+        let supplier = self.purchase(order, id)?.supplier.clone();
+        let at_order = self.policy.suppliers.get(&supplier).is_some_and(|t| t.counts_at_order);
+        let deadline = now + self.policy.ship_deadline;
+        let purchase = self.purchase_mut(order, id)?;
+        purchase.state = PurchaseState::Paid;
+        purchase.paid_at = Some(now);
+        purchase.deadline_at = Some(deadline);
+        self.world.owe_deadline(deadline);
+        for key in share_keys(self.order(order)?, id) {
+            let hold = self.hold_mut(order, key)?;
+            if !at_order && hold.state == HoldState::Committed {
+                hold.counted_at.get_or_insert(now);
+            }
+        }
+        let kind = AlertKind::PurchaseUnpaid;
+        self.world.alerts.push(AlertChange::Close { kind, subject: id.to_string() });
+        self.tell(order, "purchase_paid", id.to_string())?;
+        self.advance(order)
+    }
+
+    fn upstream_shipped(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        upstream: &UpstreamOrder,
+    ) -> Result<()> {
+        let purchase = self.purchase_mut(order, id)?;
+        purchase.trail.parcels.clone_from(&upstream.parcels);
+        let first = purchase.state == PurchaseState::Paid;
+        let received = upstream.state == UpstreamState::Received;
+        purchase.state = if received { PurchaseState::Received } else { PurchaseState::Shipped };
+        if received {
+            purchase.deadline_at = None;
+        }
+        if first {
+            self.supplier_shipped(order, id, &upstream.parcels)?;
+        }
+        self.advance(order)
+    }
+
+    /// Not paid in time, or cancelled by ourselves.
+    fn closed_unpaid(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        upstream: &UpstreamOrder,
+    ) -> Result<()> {
+        if self.order(order)?.cancel_requested.is_some() {
+            return self.cancelled_upstream(order, id);
+        }
+        let first = self.purchase(order, id)?.generation == self.first_placed(order, id)?;
+        let lines = self.undo_purchase(order, id, upstream)?;
+        if first {
+            self.hold_once_more(order, &lines)?;
+            return self.ask(order);
+        }
+        let lines = distinct_lines(&lines);
+        self.fall_short(order, &lines, CancelReason::SupplierClosed)
+    }
+
+    /// The lowest generation of the purchase's supplier in this order that was ever placed.
+    fn first_placed(&self, order: &OrderId, id: &PurchaseId) -> Result<i64> {
+        let supplier = self.purchase(order, id)?.supplier.clone();
+        let placed = self.order(order)?.purchases.iter().filter(|p| p.placed_at.is_some());
+        let same = placed.filter(|p| p.supplier == supplier);
+        Ok(same.map(|p| p.generation).min().unwrap_or(1))
+    }
+
+    fn closed_by_seller(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        upstream: &UpstreamOrder,
+    ) -> Result<()> {
+        if self.purchase(order, id)?.state == PurchaseState::Shipped {
+            // Shipped and then closed is a matter of returns; nothing is let go by it.
+            return self.attention(order, "the supplier closed a shipped order");
+        }
+        let now = self.now;
+        let lines = self.undo_purchase(order, id, upstream)?;
+        for hold in &lines {
+            if let Some(level) = self.world.level_mut(&hold.level) {
+                level.blocked_at.get_or_insert(now);
+            }
+            self.world.alerts.push(AlertChange::Open {
+                kind: AlertKind::SupplierClosed,
+                subject: hold.level.to_string(),
+                detail: format!("the seller closed {id}: not orderable there until resumed"),
+            });
+        }
+        if self.order(order)?.cancel_requested.is_some() {
+            return self.advance(order);
+        }
+        let lines = distinct_lines(&lines);
+        self.fall_short(order, &lines, CancelReason::SupplierClosed)
+    }
+
+    /// The supplier's order is definitely undone: its holds are reversed, its units may come back.
+    /// Returns the holds as they were.
+    fn undo_purchase(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        upstream: &UpstreamOrder,
+    ) -> Result<Vec<Hold>> {
+        let reason = upstream.close_reason.clone().unwrap_or_else(|| "closed".into());
+        self.undo_holds(order, id, &reason)
+    }
+
+    fn undo_holds(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<Vec<Hold>> {
+        let now = self.now;
+        let mut undone = Vec::new();
+        for key in share_keys(self.order(order)?, id) {
+            let hold = self.hold(order, key)?.clone();
+            let bought = matches!(hold.state, HoldState::Committed | HoldState::Settled);
+            if hold.purchase.as_ref() == Some(id) && bought {
+                // A settled hold is in the figure already: only its units come back.
+                self.step(order, key, HoldState::Reversed)?;
+                self.hold_mut(order, key)?.undone_at = Some(now);
+                undone.push(hold);
+            }
+        }
+        self.end_purchase(order, id, PurchaseState::Cancelled, reason)?;
+        Ok(undone)
+    }
+
+    /// New active holds in place of reversed ones, without testing what is available: they keep
+    /// the order's place in the queue.
+    fn hold_once_more(&mut self, order: &OrderId, before: &[Hold]) -> Result<()> {
+        let now = self.now;
+        for hold in before {
+            let part = self.order(order)?.next_part(hold.line);
+            self.occupy(
+                order,
+                Hold {
+                    part,
+                    state: HoldState::Active,
+                    confirmation: Some(Confirmation::Waiting),
+                    asked_at: None,
+                    purchase: None,
+                    counted_at: None,
+                    undone_at: None,
+                    lost_at: None,
+                    surplus: 0,
+                    created_at: now,
+                    ended_at: None,
+                    ..hold.clone()
+                },
+            )?;
+        }
+        self.tell(order, "held_again", "the supplier's order was closed unpaid")
+    }
+
+    pub(super) fn cancel_answered(
+        &mut self,
+        id: &PurchaseId,
+        supplier_order_id: &str,
+        answer: &std::result::Result<(), Fault>,
+    ) -> Result<Outcome> {
+        let (order, now) = (self.order_of_purchase(id)?, self.now);
+        let recorded =
+            self.purchase(&order, id)?.supplier_order_id.as_deref() == Some(supplier_order_id);
+        match answer {
+            Err(Fault::TooSoon) => return Ok(Outcome::Again(Some(now + TOO_SOON))),
+            Ok(()) if recorded => self.cancelled_upstream(&order, id)?,
+            Ok(()) => self.surplus_ended(&order, id, supplier_order_id, false)?,
+            Err(Fault::Refused { .. }) if !recorded => {
+                self.surplus_ended(&order, id, supplier_order_id, true)?;
+            }
+            // Paid meanwhile, closed already, or no answer: reading it back tells.
+            Err(_) if recorded => {
+                self.purchase_mut(&order, id)?.trail.read_back_first = true;
+                let refused = matches!(answer, Err(Fault::Refused { .. }));
+                if refused {
+                    return Ok(Outcome::Again(Some(now)));
+                }
+                return self.poll_later(&order, id);
+            }
+            Err(_) => return self.poll_later(&order, id),
+        }
+        self.next_look(&order, id)
+    }
+
+    /// Our cancel went through, or the order was closed otherwise while we asked for it.
+    fn cancelled_upstream(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        if self.purchase(order, id)?.state.is_end() {
+            return Ok(());
+        }
+        self.undo_holds(order, id, "cancelled upstream")?;
+        if self.order(order)?.state == State::Attention
+            && self.order(order)?.attention.as_deref() == Some(super::progress::CANCEL_REFUSED)
+        {
+            self.order_mut(order)?.attention = None;
+        }
+        self.advance(order)
+    }
+
+    /// A surplus order is gone, or is paid and needs a person.
+    fn surplus_ended(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        supplier_order_id: &str,
+        paid: bool,
+    ) -> Result<()> {
+        let now: Timestamp = self.now;
+        let trail = &mut self.purchase_mut(order, id)?.trail;
+        let found = trail.surplus.iter_mut().find(|s| s.supplier_order_id == supplier_order_id);
+        let Some(surplus) = found else { return Ok(()) };
+        if paid {
+            surplus.paid = true;
+            return self.tell(order, "surplus_not_cancelled", supplier_order_id);
+        }
+        surplus.ended_at = Some(now);
+        for key in share_keys(self.order(order)?, id) {
+            let hold = self.hold_mut(order, key)?;
+            hold.surplus = hold.surplus.saturating_sub(hold.quantity).max(0);
+            hold.undone_at = Some(now);
+        }
+        self.world.alerts.push(AlertChange::Close {
+            kind: AlertKind::UpstreamDuplicate,
+            subject: format!("{id}/{supplier_order_id}"),
+        });
+        self.tell(order, "surplus_cancelled", supplier_order_id)
+    }
+}
+
+fn distinct_lines(holds: &[Hold]) -> Vec<i64> {
+    let mut lines: Vec<i64> = holds.iter().map(|h| h.line).collect();
+    lines.dedup();
+    lines
+}

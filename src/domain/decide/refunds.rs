@@ -1,0 +1,218 @@
+//! Money that goes back. What is owed back is `pricing::due_back`; a refund's id derives from
+//! (order, cause, payment), and the cause from the timeline's number, so that none is made twice.
+
+use super::{Result, Rules};
+use crate::clock::{Span, Timestamp};
+use crate::domain::alert::{AlertChange, AlertKind};
+use crate::domain::backoff;
+use crate::domain::command::RefundAnswer;
+use crate::domain::job::Job;
+use crate::domain::names::{OrderId, RefundId};
+use crate::domain::outcome::{Outcome, RefundStep, Refusal, Stop, Touch};
+use crate::domain::policy::REFUND_ALERT_AFTER;
+use crate::domain::pricing;
+use crate::domain::refund::{self, Refund, RefundState};
+
+impl Rules<'_> {
+    /// Owes everything that is due back, if anything is.
+    pub(super) fn refund_due(&mut self, id: &OrderId, why: &str, reason: &str) -> Result<()> {
+        let due = pricing::due_back(self.order(id)?);
+        if due > 0 { self.owe_refund(id, due, why, reason) } else { Ok(()) }
+    }
+
+    /// Owes an amount, newest payment first.
+    fn owe_refund(&mut self, id: &OrderId, amount: i64, why: &str, reason: &str) -> Result<()> {
+        let (now, by_provider) = (self.now, self.policy.refunds_by_provider);
+        let deadline = now + REFUND_ALERT_AFTER;
+        self.tell(id, "refund_owed", reason)?;
+        let order = self.order_mut(id)?;
+        let cause = format!("{why}:{}", order.events.last().map_or(0, |e| e.n));
+        let mut left = amount;
+        let mut made = Vec::new();
+        for payment in order.payments.iter().rev() {
+            let back = order.refunds.iter().filter(|r| r.payment_id == payment.id);
+            let gone = back.fold(0i64, |sum, r| sum.saturating_add(r.amount));
+            let part = left.min(payment.amount.saturating_sub(gone));
+            if part > 0 {
+                left -= part;
+                made.push(Refund {
+                    id: refund::id_of(id, &cause, &payment.id),
+                    cause: cause.clone(),
+                    reason: reason.to_owned(),
+                    payment_id: payment.id.clone(),
+                    amount: part,
+                    state: RefundState::Pending,
+                    attempt: 1,
+                    asked_at: None,
+                    reference: None,
+                    note: None,
+                    created_at: now,
+                    deadline_at: Some(deadline),
+                });
+            }
+        }
+        let ids: Vec<RefundId> = made.iter().map(|r| r.id.clone()).collect();
+        order.refunds.extend(made);
+        for refund in ids {
+            self.world.refunds.insert(refund.clone(), id.clone());
+            if by_provider {
+                self.world.owe(Job::Refund { refund }, now);
+            }
+        }
+        self.world.owe_deadline(deadline);
+        Ok(())
+    }
+
+    pub(super) fn refund_by_ops(
+        &mut self,
+        id: &OrderId,
+        amount: i64,
+        reason: &str,
+    ) -> Result<Outcome> {
+        let order = self.order(id)?;
+        let most = order.captured().saturating_sub(order.refunded());
+        if amount > most {
+            let why = format!("{most} minor units are left to give back");
+            return Err(Refusal::QuantityExceeded(why).into());
+        }
+        self.owe_refund(id, amount, "ops", reason)?;
+        self.answer(id, Touch::Changed)
+    }
+
+    fn refund(&self, order: &OrderId, id: &RefundId) -> Result<&Refund> {
+        let found = self.order(order)?.refunds.iter().find(|r| &r.id == id);
+        found.ok_or(Stop::Refused(Refusal::NotFound("refund")))
+    }
+
+    fn refund_mut(&mut self, order: &OrderId, id: &RefundId) -> Result<&mut Refund> {
+        let found = self.order_mut(order)?.refunds.iter_mut().find(|r| &r.id == id);
+        found.ok_or(Stop::Refused(Refusal::NotFound("refund")))
+    }
+
+    pub(super) fn claim_refund(&mut self, id: &RefundId) -> Result<Outcome> {
+        let (order, now) = (self.order_of_refund(id)?, self.now);
+        let refund = self.refund_mut(&order, id)?;
+        let step = match (refund.state, refund.asked_at) {
+            (RefundState::Pending, None) => {
+                refund.asked_at = Some(now);
+                RefundStep::Make { amount: refund.amount }
+            }
+            (RefundState::Pending, Some(_)) => RefundStep::LookUp,
+            _ => RefundStep::Done,
+        };
+        Ok(Outcome::RefundStep { step, order: Box::new(self.order(&order)?.clone()) })
+    }
+
+    pub(super) fn refund_answered(
+        &mut self,
+        id: &RefundId,
+        answer: &RefundAnswer,
+    ) -> Result<Outcome> {
+        let (order, now) = (self.order_of_refund(id)?, self.now);
+        let refund = self.refund_mut(&order, id)?;
+        if refund.state != RefundState::Pending {
+            return Ok(Outcome::Again(None));
+        }
+        let waited = refund.asked_at.map_or(Span::ZERO, |at| now.since(at));
+        let again = now + backoff::doubling(waited, Span::secs(1), Span::minutes(10));
+        match answer {
+            RefundAnswer::Succeeded { reference } => {
+                self.refund_made(&order, id, reference.as_deref())?;
+                Ok(Outcome::Again(None))
+            }
+            RefundAnswer::Pending => Ok(Outcome::Again(Some(again))),
+            RefundAnswer::NotMade => {
+                refund.asked_at = None;
+                Ok(Outcome::Again(Some(now)))
+            }
+            RefundAnswer::Unknown { message } => {
+                refund.note = Some(message.clone());
+                Ok(Outcome::Again(Some(again)))
+            }
+            RefundAnswer::Refused { message } => {
+                refund.state = RefundState::NeedsAttention;
+                refund.note = Some(message.clone());
+                self.tell(&order, "refund_needs_attention", message.clone())?;
+                self.alert_refund(id, &format!("the provider refused it: {message}"));
+                Ok(Outcome::Again(None))
+            }
+        }
+    }
+
+    fn refund_made(
+        &mut self,
+        order: &OrderId,
+        id: &RefundId,
+        reference: Option<&str>,
+    ) -> Result<()> {
+        let refund = self.refund_mut(order, id)?;
+        refund.state = RefundState::Succeeded;
+        refund.reference = reference.map(str::to_owned);
+        refund.deadline_at = None;
+        self.world
+            .alerts
+            .push(AlertChange::Close { kind: AlertKind::RefundFailing, subject: id.to_string() });
+        self.tell(order, "refund_succeeded", id.to_string())
+    }
+
+    pub(super) fn alert_refund(&mut self, id: &RefundId, detail: &str) {
+        self.world.alerts.push(AlertChange::Open {
+            kind: AlertKind::RefundFailing,
+            subject: id.to_string(),
+            detail: detail.to_owned(),
+        });
+    }
+
+    /// A refund that is still open: alerts now and again a day later.
+    pub(super) fn refund_overdue(&mut self, order: &OrderId, id: &RefundId) -> Result<()> {
+        let deadline: Timestamp = self.now + REFUND_ALERT_AFTER;
+        self.refund_mut(order, id)?.deadline_at = Some(deadline);
+        self.world.owe_deadline(deadline);
+        self.alert_refund(id, "not made yet");
+        Ok(())
+    }
+
+    pub(super) fn retry_refund(&mut self, id: &RefundId) -> Result<Outcome> {
+        let order = self.order_of_refund(id)?;
+        if self.refund(&order, id)?.state == RefundState::Succeeded {
+            return Err(Refusal::Conflict("the refund was made".into()).into());
+        }
+        self.try_again(&order, id)?;
+        self.answer(&order, Touch::Changed)
+    }
+
+    /// Pending again; what was asked before is looked up before it is asked again.
+    fn try_again(&mut self, order: &OrderId, id: &RefundId) -> Result<()> {
+        let (now, by_provider) = (self.now, self.policy.refunds_by_provider);
+        self.refund_mut(order, id)?.state = RefundState::Pending;
+        if by_provider {
+            self.world.owe(Job::Refund { refund: id.clone() }, now);
+        }
+        Ok(())
+    }
+
+    pub(super) fn resolve_refund(
+        &mut self,
+        id: &RefundId,
+        made: bool,
+        reference: Option<&str>,
+    ) -> Result<Outcome> {
+        let order = self.order_of_refund(id)?;
+        if self.refund(&order, id)?.state == RefundState::Succeeded {
+            if made {
+                return self.answer(&order, Touch::Changed);
+            }
+            return Err(Refusal::Conflict("the refund was made".into()).into());
+        }
+        if made {
+            self.refund_made(&order, id, reference)?;
+        } else {
+            let refund = self.refund_mut(&order, id)?;
+            refund.attempt = refund.attempt.saturating_add(1);
+            refund.asked_at = None;
+            self.try_again(&order, id)?;
+            self.tell(&order, "refund_not_made", id.to_string())?;
+        }
+        self.answer(&order, Touch::Changed)
+    }
+}
