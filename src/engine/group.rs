@@ -212,15 +212,21 @@ impl Deciding {
         let Some(asked) = asked else { return Ok(None) };
         match self.kept.get(&asked.scope) {
             None => Ok(None),
-            Some(kept) if kept.body_hash == asked.body_hash => Ok(Some(kept.answer.clone())),
+            Some(kept) if kept.body_hash == asked.body_hash => {
+                Ok(Some(KeptAnswer { status: kept.status, body: kept.body.clone() }))
+            }
             Some(_) => Err(Refusal::KeyReused),
         }
     }
 
     fn keep(&mut self, idempotency: &Idempotency, answer: KeptAnswer) {
-        let (scope, body_hash) = (idempotency.scope.clone(), idempotency.body_hash.clone());
-        let kept = Kept { body_hash: body_hash.clone(), answer: answer.clone() };
-        self.kept.insert(scope.clone(), kept);
-        self.new.push(Keep { scope, body_hash, answer, for_ever: idempotency.for_ever });
+        let scope = idempotency.scope.clone();
+        let kept = Kept {
+            body_hash: idempotency.body_hash.clone(),
+            status: answer.status,
+            body: answer.body,
+        };
+        self.kept.insert(scope.clone(), kept.clone());
+        self.new.push(Keep { scope, kept, for_ever: idempotency.for_ever });
     }
 }

@@ -16,7 +16,6 @@ mod group;
 mod queue;
 mod writer;
 
-pub use crate::storage::groups::KeptAnswer;
 pub use queue::{MAX_COMMANDS, MAX_LEVELS};
 
 /// Whose outcome a command brings: refused when the job's lease has another token by now.
@@ -24,6 +23,14 @@ pub use queue::{MAX_COMMANDS, MAX_LEVELS};
 pub struct Fence {
     pub job: i64,
     pub token: i64,
+}
+
+/// An answer as it is kept under an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptAnswer {
+    pub status: u16,
+    /// JSON text.
+    pub body: String,
 }
 
 /// Turns an outcome into the answer to keep; given by whoever knows the wire (HTTP).

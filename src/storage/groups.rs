@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use super::db::Tx;
 use super::error::{Error, Result};
 use super::sql::{Sql, args, list, texts};
@@ -15,14 +13,6 @@ use crate::clock::{Span, Timestamp};
 pub const KEEP_ANSWERS: Span = Span::hours(24);
 /// A group's id is kept for longer than any commit can be under way.
 const KEEP_GROUPS: Span = Span::hours(1);
-
-/// An answer as it is kept under an idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptAnswer {
-    pub status: u16,
-    /// JSON text.
-    pub body: String,
-}
 
 /// Name of the API key, path, key.
 pub type Scope = (String, String, String);
@@ -40,19 +30,19 @@ table! {
     }
 }
 
-/// An answer with the hash of the body that it answered.
+/// An answer (its status and JSON text) with the hash of the body that it answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub body_hash: String,
-    pub answer: KeptAnswer,
+    pub status: u16,
+    pub body: String,
 }
 
 /// An answer to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep {
     pub scope: Scope,
-    pub body_hash: String,
-    pub answer: KeptAnswer,
+    pub kept: Kept,
     pub for_ever: bool,
 }
 
@@ -107,9 +97,8 @@ pub async fn kept(
         if scopes.contains(&scope) {
             let status = u16::try_from(row.status)
                 .map_err(|e| Error::Poison(format!("a kept answer's status: {e}")))?;
-            let answer = KeptAnswer { status, body: row.body };
-            let body_hash = row.body_hash;
-            kept.insert(scope, Kept { body_hash, answer });
+            let answer = Kept { body_hash: row.body_hash, status, body: row.body };
+            kept.insert(scope, answer);
         }
     }
     Ok(kept)
@@ -129,9 +118,9 @@ pub async fn keep(tx: &mut Tx, answers: Vec<Keep>, now: Timestamp) -> Result<()>
                 api_key,
                 path,
                 key,
-                body_hash: keep.body_hash,
-                status: i64::from(keep.answer.status),
-                body: keep.answer.body,
+                body_hash: keep.kept.body_hash,
+                status: i64::from(keep.kept.status),
+                body: keep.kept.body,
                 created_at: now,
                 keep_until: (!keep.for_ever).then_some(now + KEEP_ANSWERS),
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stockhold::storage::groups::{self, Keep, Kept, KeptAnswer, Scope};
+use stockhold::storage::groups::{self, Keep, Kept, Scope};
 use stockhold::storage::{Db, Error};
 use tokio::sync::oneshot;
 
@@ -68,12 +68,11 @@ fn scope(key: &str) -> Scope {
 }
 
 fn answer(body: &str) -> Kept {
-    Kept { body_hash: "h1".into(), answer: KeptAnswer { status: 201, body: body.into() } }
+    Kept { body_hash: "h1".into(), status: 201, body: body.into() }
 }
 
 async fn keep(test: &TestDb, key: &str, body: &str, for_ever: bool, now: i64) -> Result<(), Error> {
-    let Kept { body_hash, answer } = answer(body);
-    let keep = Keep { scope: scope(key), body_hash, answer, for_ever };
+    let keep = Keep { scope: scope(key), kept: answer(body), for_ever };
     test.transact(move |tx| Box::pin(async move { groups::keep(tx, vec![keep], at(now)).await }))
         .await
 }
