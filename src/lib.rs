@@ -1,5 +1,6 @@
 //! stockhold: holds stock for orders.
 
+pub mod catalogue;
 pub mod clock;
 pub mod domain;
 pub mod engine;

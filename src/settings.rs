@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 pub use layers::{DEFAULTS, Sources};
+pub use section::is_name;
 pub use unit::Percent;
 
 use crate::clock::Span;

@@ -4,6 +4,7 @@ pub mod alert;
 pub mod command;
 pub mod job;
 pub mod lock_ttl;
+pub mod money;
 pub mod names;
 pub mod order;
 pub mod outcome;

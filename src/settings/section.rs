@@ -327,8 +327,8 @@ pub(super) fn not_built(value: &str) -> String {
     format!("`{value}` is not built yet")
 }
 
-/// Whether a text is safe as an id: `[a-z0-9_-]{1,32}`.
-pub(super) fn is_name(text: &str) -> bool {
+/// Whether a text can name a source of stock or a key: `[a-z0-9_-]{1,32}`.
+pub fn is_name(text: &str) -> bool {
     (1..=32).contains(&text.len())
         && text
             .bytes()
