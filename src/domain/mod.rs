@@ -14,4 +14,5 @@ pub mod refund;
 pub mod sku;
 pub mod stock;
 pub mod supply;
+pub mod view;
 pub mod world;

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use crate::domain::outcome::{FieldError, Refusal, Shortage};
 use crate::domain::stock::Level;
@@ -226,6 +227,63 @@ impl IntoResponse for Problem {
         }
         response.extensions_mut().insert(Code(self.code));
         response
+    }
+}
+
+/// An error answer in the API document.
+#[derive(utoipa::ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    #[schema(rename = "type")]
+    pub r#type: String,
+    pub title: String,
+    pub status: u16,
+    pub detail: String,
+    /// One of the contract's table; further members depend on it.
+    pub code: String,
+}
+
+/// The error answers that every endpoint of `/v1` can give, for the API document.
+pub struct Problems;
+
+impl utoipa::IntoResponses for Problems {
+    fn responses() -> std::collections::BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        let rows = [
+            ("400", "`malformed_request`, `idempotency_key_required`"),
+            ("401", "`unauthorized`"),
+            ("403", "`forbidden`"),
+            ("404", "`not_found`"),
+            (
+                "409",
+                "`insufficient_stock` (`shortages`), `stale_feed` (`skus`), `sku_paused` (`skus`), \
+                 `external_id_conflict`, `payment_conflict`, `request_in_progress`, \
+                 `order_state_conflict` (`state`), `version_conflict` (`current`), \
+                 `quantity_below_held` (`current`, `holds`), `already_running`",
+            ),
+            ("413", "`payload_too_large`: over 1 MiB"),
+            (
+                "422",
+                "`validation_failed` (`errors`), `unknown_sku` (`skus`), \
+                 `idempotency_key_reused`, `quantity_exceeded`",
+            ),
+            (
+                "503",
+                "`storage_unavailable`, `overloaded`: nothing was taken, try again after \
+                 `Retry-After`; `outcome_unknown`: repeat with the same external id or key",
+            ),
+        ];
+        let content = ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name("Problem")))
+            .build();
+        rows.into_iter()
+            .map(|(status, codes)| {
+                let response = ResponseBuilder::new()
+                    .description(codes)
+                    .content("application/problem+json", content.clone())
+                    .build();
+                (status.to_owned(), RefOr::T(response))
+            })
+            .collect()
     }
 }
 

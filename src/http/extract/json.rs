@@ -163,6 +163,11 @@ impl<'a> Object<'a> {
         self.report.add(self.path_of(name), message);
     }
 
+    /// Reports a fault of the object as a whole.
+    pub fn fault_itself(&self, message: impl Into<String>) {
+        self.report.add(self.path.clone(), message);
+    }
+
     /// Reports every member that nobody asked for.
     pub fn finish(self) {
         for member in self.members.iter().filter(|m| !m.taken.get()) {
