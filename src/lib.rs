@@ -1,6 +1,7 @@
 //! stockhold: holds stock for orders.
 
 pub mod catalogue;
+pub mod cli;
 pub mod clock;
 pub mod domain;
 pub mod engine;

@@ -35,76 +35,60 @@ fn short(lines: &[&str]) -> String {
     text
 }
 
-#[test]
-fn the_example_is_read_whole() {
-    let cny = Currency::parse("CNY").expect("CNY");
-    let offer = |offer_id: &str, spec_id: Option<&str>, amount, packs| Offer {
+fn example_offer(offer_id: &str, spec_id: Option<&str>, fen: i64, packs: i64) -> Option<Offer> {
+    let currency = Currency::parse("CNY").expect("CNY");
+    Some(Offer {
         supplier: "s1688".to_owned(),
         offer_id: offer_id.to_owned(),
         spec_id: spec_id.map(str::to_owned),
         cost: Some(Cost {
-            amount,
-            currency: cny,
+            amount: fen,
+            currency,
         }),
         min_quantity: packs,
         pack_size: packs,
+    })
+}
+
+#[test]
+fn the_example_is_read_whole() {
+    let shelf = |quantity| {
+        Some(Shelf {
+            warehouse: "main".to_owned(),
+            quantity: Some(quantity),
+        })
     };
-    let shelf = |quantity| Shelf {
-        warehouse: "main".to_owned(),
-        quantity: Some(quantity),
-    };
-    let row = |line, sku: &str, title: &str, class, low_watermark, shelf, offer| Row {
+    let shoe = |spec| example_offer("610947572360", Some(spec), 12_800, 1);
+    let row = |line, sku: &str, title: &str, class| Row {
         line,
         sku: sku.to_owned(),
         title: title.to_owned(),
         class,
-        low_watermark,
-        shelf,
-        offer,
+        low_watermark: None,
+        shelf: None,
+        offer: None,
     };
-    let (white_42, white_43) = (
-        "b266e0726506185beaf205cbae88530d",
-        "2ba3d63866a71fbae83909d9b4814f01",
-    );
-    let shoe = |spec| Some(offer("610947572360", Some(spec), 12_800, 1));
-    let tape = Some(offer("554456348334", None, 990, 2));
     let expected = [
-        row(
-            2,
-            "SHOE-42",
-            "Court sneaker white 42",
-            Class::Hot,
-            Some(5),
-            Some(shelf(5)),
-            shoe(white_42),
-        ),
-        row(
-            3,
-            "SHOE-43",
-            "Court sneaker white 43",
-            Class::Hot,
-            Some(5),
-            None,
-            shoe(white_43),
-        ),
-        row(
-            4,
-            "MUG-01",
-            "Enamel mug 350 ml",
-            Class::Normal,
-            Some(10),
-            Some(shelf(120)),
-            None,
-        ),
-        row(
-            5,
-            "TAPE-10",
-            "Packing tape 10-pack",
-            Class::Normal,
-            None,
-            None,
-            tape,
-        ),
+        Row {
+            low_watermark: Some(5),
+            shelf: shelf(5),
+            offer: shoe("b266e0726506185beaf205cbae88530d"),
+            ..row(2, "SHOE-42", "Court sneaker white 42", Class::Hot)
+        },
+        Row {
+            low_watermark: Some(5),
+            offer: shoe("2ba3d63866a71fbae83909d9b4814f01"),
+            ..row(3, "SHOE-43", "Court sneaker white 43", Class::Hot)
+        },
+        Row {
+            low_watermark: Some(10),
+            shelf: shelf(120),
+            ..row(4, "MUG-01", "Enamel mug 350 ml", Class::Normal)
+        },
+        Row {
+            offer: example_offer("554456348334", None, 990, 2),
+            ..row(5, "TAPE-10", "Packing tape 10-pack", Class::Normal)
+        },
     ];
     assert_eq!(rows(EXAMPLE), expected);
 }

@@ -135,11 +135,13 @@ fn reconcile(s: &mut Section<'_>) -> ReconcileSettings {
 
 fn watermark(s: &mut Section<'_>) -> WatermarkSettings {
     let low = s.integer("low", 0..=MAX_UNITS);
+    let recover = match s.optional_integer("recover", 1..=2 * MAX_UNITS) {
+        Some(recover) => recover,
+        None => s.derived("recover", default_recover(low)),
+    };
     WatermarkSettings {
         low,
-        recover: s
-            .optional_integer("recover", 1..=2 * MAX_UNITS)
-            .unwrap_or_else(|| default_recover(low)),
+        recover,
         remind_every: s.span("remind_every", SECOND),
     }
 }

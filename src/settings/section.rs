@@ -198,6 +198,13 @@ impl Section<'_> {
         self.take(key, |value| integer(value, &range))
     }
 
+    /// Shows a value that follows from other keys.
+    pub fn derived(&mut self, key: &str, value: i64) -> i64 {
+        let path = self.at(key);
+        self.report.shown.push((path, value.to_string()));
+        value
+    }
+
     /// A duration of at least `least`.
     pub fn span(&mut self, key: &str, least: Span) -> Span {
         self.need(key, |value| {

@@ -1,3 +1,4 @@
-//! The one integration binary.
+//! The one integration binary: each folder is a suite.
 
 mod conformance;
+mod tidy;

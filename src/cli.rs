@@ -1,0 +1,158 @@
+//! The command line: what can be asked of the binary, and nothing of how it is done.
+//!
+//! What must hold: `--config` is understood before and after the command; a flag that sets a key of
+//! the configuration carries its text as given, so that the key's own check judges it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Holds stock for orders.
+#[derive(Debug, Parser)]
+#[command(name = "stockhold", version, about, long_about = None)]
+pub struct Cli {
+    /// The configuration, TOML; every key is optional (see config/default.toml).
+    #[arg(long, global = true, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    pub config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Run the daemon.
+    Serve {
+        /// Address and port, over `[server] listen`.
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        listen: Option<String>,
+    },
+    /// Run the daemon with a simulated supplier and a small catalogue, in a temporary folder.
+    Demo {
+        /// Keep the folder afterwards.
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Run a supplier that speaks the 1688 protocol, for trying things out.
+    SimulateSupplier {
+        /// What it sells and how it misbehaves, TOML.
+        #[arg(long, value_name = "FILE")]
+        settings: Option<PathBuf>,
+        /// Address and port.
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        listen: Option<SocketAddr>,
+    },
+    /// Bring the database's schema up to date and stop.
+    Migrate,
+    /// Check the configuration and print what is in force, without secrets.
+    CheckConfig,
+    /// The catalogue and its stock as a CSV file.
+    #[command(subcommand)]
+    Stock(Stock),
+    /// Print the OpenAPI document.
+    Openapi,
+}
+
+/// What to do with the catalogue.
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Stock {
+    /// Add and change SKUs from a file; a file with any fault changes nothing.
+    Import {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Also set warehouse quantities that differ, as counted corrections. Without it they are
+        /// only reported.
+        #[arg(long)]
+        set_quantities: bool,
+    },
+    /// Write all SKUs to a file.
+    Export {
+        /// Standard output when absent.
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Cli {
+        Cli::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_and_their_flags() {
+        let cases = [
+            ("stockhold serve", Command::Serve { listen: None }),
+            (
+                "stockhold serve --listen 0.0.0.0:80",
+                Command::Serve {
+                    listen: Some("0.0.0.0:80".to_owned()),
+                },
+            ),
+            ("stockhold demo --keep", Command::Demo { keep: true }),
+            (
+                "stockhold simulate-supplier --settings s.toml --listen 127.0.0.1:9",
+                Command::SimulateSupplier {
+                    settings: Some("s.toml".into()),
+                    listen: Some(SocketAddr::from(([127, 0, 0, 1], 9))),
+                },
+            ),
+            ("stockhold migrate", Command::Migrate),
+            ("stockhold check-config", Command::CheckConfig),
+            (
+                "stockhold stock import c.csv --set-quantities",
+                Command::Stock(Stock::Import {
+                    file: "c.csv".into(),
+                    set_quantities: true,
+                }),
+            ),
+            (
+                "stockhold stock export",
+                Command::Stock(Stock::Export { file: None }),
+            ),
+            (
+                "stockhold stock export c.csv",
+                Command::Stock(Stock::Export {
+                    file: Some("c.csv".into()),
+                }),
+            ),
+            ("stockhold openapi", Command::Openapi),
+        ];
+        for (line, command) in cases {
+            assert_eq!(parsed(line).command, command, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_may_come_before_or_after_the_command() {
+        for line in [
+            "stockhold --config a.toml migrate",
+            "stockhold migrate --config a.toml",
+        ] {
+            assert_eq!(parsed(line).config, Some("a.toml".into()), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused() {
+        for line in [
+            "stockhold",
+            "stockhold sell",
+            "stockhold stock import",
+            "stockhold serve --port 1",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}
