@@ -1,15 +1,18 @@
 //! What is shown of orders and stock where that is a rule and not a matter of form: a line's state,
-//! a level's freshness, and what of it a shop may offer. Pure, and read-only.
+//! its countdown, and what a shop may offer of a SKU. Pure, and read-only.
 //!
-//! What must hold: only exact and fresh sources count in what is offered, and nothing is offered
-//! that a placement would refuse for its source alone (paused, blocked, closed, below a pack).
+//! What must hold: what is offered is what a placement could have; both ask the same rule.
 
-use super::names::texts;
+use std::collections::BTreeMap;
+
+use super::availability::{Freshness, choose, freshness};
+use super::names::{LevelId, SourceId, texts};
 use super::order::{Hold, HoldState, Line, Order, State};
+use super::outcome::Refusal;
 use super::policy::Policy;
 use super::purchase::PurchaseState;
 use super::sku::{Kind, Paused, Sku, Source};
-use super::stock::{Level, Listing};
+use super::stock::Level;
 use crate::clock::{Span, Timestamp};
 
 texts!(
@@ -25,21 +28,6 @@ texts!(
     }
 );
 
-texts!(
-    /// How far a level's figure can be believed now.
-    Freshness {
-        /// Our own shelf.
-        Exact = "exact",
-        Fresh = "fresh",
-        /// Older than `L + 1.2 × I`.
-        Stale = "stale",
-        /// The supplier does not offer it.
-        NotListed = "not_listed",
-        /// Never read, or of a supplier that is not configured any more.
-        Unknown = "unknown",
-    }
-);
-
 impl LineState {
     /// How far along a share in this state is.
     const fn progress(self) -> u8 {
@@ -51,13 +39,6 @@ impl LineState {
             LineState::Shipped => 4,
             LineState::Cancelled | LineState::Released => 5,
         }
-    }
-}
-
-impl Freshness {
-    /// Whether the figure may be sold from.
-    pub const fn counts(self) -> bool {
-        matches!(self, Freshness::Exact | Freshness::Fresh)
     }
 }
 
@@ -112,22 +93,6 @@ pub fn age(level: &Level, now: Timestamp) -> Option<Span> {
     level.as_of.map(|as_of| now.since(as_of).max(Span::ZERO))
 }
 
-/// A level's freshness at an instant.
-pub fn freshness(policy: &Policy, level: &Level, now: Timestamp) -> Freshness {
-    if level.kind == Kind::Warehouse {
-        return Freshness::Exact;
-    }
-    let Some(stale_after) = policy.stale_after(level) else {
-        return Freshness::Unknown;
-    };
-    match (level.listing, age(level, now)) {
-        (Listing::Missing, _) => Freshness::NotListed,
-        (Listing::Unread, _) | (_, None) => Freshness::Unknown,
-        (Listing::Listed, Some(age)) if age > stale_after => Freshness::Stale,
-        (Listing::Listed, Some(_)) => Freshness::Fresh,
-    }
-}
-
 /// One source of a SKU as a shop sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceView<'a> {
@@ -137,56 +102,50 @@ pub struct SourceView<'a> {
     pub freshness: Freshness,
     /// `max(0, quantity − held − committed − buffer)`.
     pub available: i64,
-    /// What of it can be ordered now.
-    pub orderable: i64,
 }
 
 /// A SKU as a shop sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability<'a> {
-    /// The sum of what its sources can serve now.
+    /// The largest quantity that can be ordered now.
     pub available: i64,
     /// Selling of the SKU is stopped, or of every supplier that it has left.
     pub paused: bool,
     pub orderable: bool,
+    /// Those whose level is there.
     pub sources: Vec<SourceView<'a>>,
 }
 
-/// What can be offered of a SKU. `levels` and `suppliers` look up what was loaded; a source whose
-/// level is not there yet has nothing to offer and is left out.
+/// What can be offered of a SKU.
 pub fn availability<'a>(
     policy: &Policy,
     sku: &'a Sku,
-    levels: impl Fn(&Source) -> Option<&'a Level>,
-    suppliers: impl Fn(&Source) -> Option<&'a Paused>,
+    levels: &'a BTreeMap<LevelId, Level>,
+    suppliers: &BTreeMap<SourceId, Paused>,
     now: Timestamp,
 ) -> Availability<'a> {
-    let stopped =
-        |source: &Source| suppliers(source).is_some_and(|paused| paused.selling.is_some());
     let sources: Vec<SourceView<'a>> = sku
         .sources
         .iter()
         .filter_map(|source| {
-            let level = levels(source)?;
+            let level = levels.get(&source.level)?;
             let buffer = policy.buffer(source);
-            let freshness = freshness(policy, level, now);
-            let available = level.available(buffer);
-            let sells = freshness.counts() && level.blocked_at.is_none() && !stopped(source);
             Some(SourceView {
                 source,
                 level,
                 buffer,
-                freshness,
-                available,
-                orderable: if sells { share(source, level, available) } else { 0 },
+                freshness: freshness(policy, level, now),
+                available: level.available(buffer),
             })
         })
         .collect();
-    let available = sources
-        .iter()
-        .fold(0_i64, |sum, source| sum.saturating_add(source.orderable));
+    let stopped = |source: &Source| {
+        let supplier = suppliers.get(&source.source);
+        supplier.is_some_and(|paused| paused.selling.is_some())
+    };
     let paused = sku.paused.selling.is_some()
         || (!sku.sources.is_empty() && sku.sources.iter().all(stopped));
+    let available = largest(policy, sku, levels, suppliers, now);
     Availability {
         available,
         paused,
@@ -195,18 +154,23 @@ pub fn availability<'a>(
     }
 }
 
-/// The largest share that a source can serve: below what it was closed for, whole packs of a
-/// supplier, and at least the supplier's minimum.
-fn share(source: &Source, level: &Level, available: i64) -> i64 {
-    let below = level
-        .closed
-        .map_or(i64::MAX, |closed| closed.from_quantity.saturating_sub(1).max(0));
-    let units = available.min(below);
-    if source.kind == Kind::Warehouse {
-        return units;
+/// What a placement would be told that it can have at most, were the SKU itself not paused.
+fn largest(
+    policy: &Policy,
+    sku: &Sku,
+    levels: &BTreeMap<LevelId, Level>,
+    suppliers: &BTreeMap<SourceId, Paused>,
+    now: Timestamp,
+) -> i64 {
+    let sku = Sku {
+        paused: Paused::default(),
+        ..sku.clone()
+    };
+    match choose(policy, suppliers, levels, now, &[(&sku, i64::MAX)]) {
+        Err(Refusal::InsufficientStock(short)) => short.first().map_or(0, |s| s.available),
+        // Nothing has that much: it is always short.
+        _ => 0,
     }
-    let whole = units.saturating_sub(units % source.pack_size.max(1));
-    if whole < source.min_quantity { 0 } else { whole }
 }
 
 #[cfg(test)]

@@ -36,14 +36,14 @@ type Scope = (String, String, String);
 pub struct Running(Arc<Mutex<HashSet<Scope>>>);
 
 /// Held while a key's request runs.
-struct Held {
+pub struct Held {
     scope: Scope,
     running: Running,
 }
 
 impl Running {
     /// `None` when the key's first request is still running.
-    fn hold(&self, scope: &Scope) -> Option<Held> {
+    pub(super) fn hold(&self, scope: &Scope) -> Option<Held> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         running.insert(scope.clone()).then(|| Held {
             scope: scope.clone(),

@@ -24,14 +24,14 @@ use crate::engine::Engine;
 use crate::ids::Ids;
 use crate::storage::Db;
 
-mod api;
+pub mod api;
 pub mod auth;
 mod extract;
 pub mod health;
 mod idempotency;
 pub mod metrics;
 pub mod operations;
-mod problem;
+pub mod problem;
 mod request;
 mod view;
 

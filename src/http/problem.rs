@@ -13,6 +13,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use crate::domain::outcome::{FieldError, Refusal, Shortage};
 use crate::domain::stock::Level;
 use crate::engine;
+use crate::storage;
 
 /// An error answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -317,6 +318,22 @@ impl From<engine::Error> for Problem {
             engine::Error::Internal(cause) => {
                 tracing::error!(error = %cause, "a command failed");
                 Problem::internal()
+            }
+        }
+    }
+}
+
+impl From<storage::Error> for Problem {
+    /// Of a read, which changes nothing.
+    fn from(error: storage::Error) -> Problem {
+        match error {
+            storage::Error::Poison(cause) => {
+                tracing::error!(error = %cause, "a read failed");
+                Problem::internal()
+            }
+            other => {
+                tracing::warn!(error = %other, "a read found the store unavailable");
+                Problem::storage_unavailable()
             }
         }
     }

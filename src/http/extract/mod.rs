@@ -9,7 +9,7 @@ mod json;
 mod query;
 mod value;
 
-pub use body::{Body, Param, MAX_BODY_BYTES};
+pub use body::{Body, Param};
 pub use json::{Object, Report};
 pub use query::{Page, Query};
-pub use value::{MAX_QUANTITY, Value, external_text, sku_key};
+pub use value::{MAX_QUANTITY, Value, sku_key};

@@ -49,8 +49,8 @@ impl AvailabilityView {
         let availability = view::availability(
             policy,
             &loaded.sku,
-            |source| loaded.levels.get(&source.level),
-            |source| loaded.suppliers.get(&source.source),
+            &loaded.levels,
+            &loaded.suppliers,
             now,
         );
         AvailabilityView {

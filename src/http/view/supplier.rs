@@ -6,9 +6,10 @@ use utoipa::ToSchema;
 use super::sku::PausedView;
 use super::time;
 use crate::clock::{Span, Timestamp};
+use crate::domain::availability::{Freshness, freshness};
 use crate::domain::lock_ttl;
 use crate::domain::policy::{Policy, Terms};
-use crate::domain::view::{Freshness, freshness};
+use crate::domain::stock::Level;
 use crate::storage::reads::suppliers::SupplierRow;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -64,7 +65,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add(&mut self, policy: &Policy, level: &crate::domain::stock::Level, now: Timestamp) {
+    pub fn add(&mut self, policy: &Policy, level: &Level, now: Timestamp) {
         let count = match freshness(policy, level, now) {
             Freshness::Exact | Freshness::Fresh => &mut self.counts.fresh,
             Freshness::Stale => &mut self.counts.stale,

@@ -6,7 +6,7 @@ use super::filter::Texts;
 use crate::domain::names::{OrderId, SkuKey};
 use crate::domain::order::{Order, State};
 use crate::storage::sql::{args, texts};
-use crate::storage::world::orders::orders_by_id;
+use crate::storage::world::orders_by_id;
 use crate::storage::{Db, Error, Result};
 
 /// Which orders.

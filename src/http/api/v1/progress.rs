@@ -82,13 +82,17 @@ pub async fn put_ship_to(
     body: Body,
 ) -> Result<Response, Problem> {
     let order = order_id(&id)?;
-    let report = Report::default();
-    let address = read_address(Some(Object::of_body(body.text(), &report)?));
-    let address = report.finish(address)?;
+    let address = read_ship_to(body.text())?;
     let now = app.clock.now();
     let command = Command::ShipTo { order, address };
     let reply = app.engine.submit(Envelope::from(command)).await?;
     Ok(respond(&reply, order_answer(now)))
+}
+
+fn read_ship_to(text: &str) -> Result<Address, Problem> {
+    let report = Report::default();
+    let address = read_address(Some(Object::of_body(text, &report)?));
+    report.finish(address)
 }
 
 /// Decide an order in `attention`.
@@ -152,22 +156,16 @@ pub fn read_nothing(text: &str) -> Result<(), Problem> {
 mod tests {
     use super::*;
 
-    fn address(text: &str) -> Result<Address, Problem> {
-        let report = Report::default();
-        let address = read_address(Some(Object::of_body(text, &report)?));
-        report.finish(address)
-    }
-
     #[test]
     fn an_address_has_a_text_and_no_member_that_it_does_not_know() {
-        let whole = address(r#"{"name":"王","city":"杭州","address":"1 路","postcode":null}"#);
+        let whole = read_ship_to(r#"{"name":"王","city":"杭州","address":"1 路","postcode":null}"#);
         let whole = whole.expect("an address");
         assert_eq!((whole.name.as_str(), whole.city.as_str()), ("王", "杭州"));
         assert_eq!(whole.postcode, "");
         for text in ["{}", r#"{"name":""}"#, r#"{"name":null}"#] {
-            assert!(address(text).is_err(), "{text}");
+            assert!(read_ship_to(text).is_err(), "{text}");
         }
-        let problem = address(r#"{"name":"a","street":"b","zip":1}"#).expect_err("refused");
+        let problem = read_ship_to(r#"{"name":"a","street":"b","zip":1}"#).expect_err("refused");
         assert_eq!(problem.body()["errors"][0]["field"], "street");
         assert_eq!(problem.body()["errors"][1]["field"], "zip");
     }

@@ -146,12 +146,16 @@ pub async fn add_alias(
 ) -> Result<Response, Problem> {
     let sku = path_sku(&sku)?;
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    let report = Report::default();
-    let object = Object::of_body(body.text(), &report)?;
-    let alias = object.required("alias").and_then(|v| v.sku());
-    object.finish();
-    let alias = report.finish(alias)?;
+    let alias = read_alias(body.text())?;
     turn.act(Command::AddAlias { sku, alias }, sku_answer).await
+}
+
+fn read_alias(text: &str) -> Result<SkuKey, Problem> {
+    let report = Report::default();
+    let body = Object::of_body(text, &report)?;
+    let alias = body.required("alias").and_then(|v| v.sku());
+    body.finish();
+    report.finish(alias)
 }
 
 /// Shows the SKU that an outcome carries.
