@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
+
 use super::daemon::Daemon;
 use super::{import, policy, store, test_clock};
 use crate::catalogue;
@@ -33,7 +35,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve { listen } => with_runtime(serve(cli.config, listen)),
         Command::Demo { keep } => with_runtime(crate::demo::run(keep)),
         Command::SimulateSupplier { settings, listen } => {
-            with_runtime(async move { Ok(simulator::serve_cli(settings, listen).await) })
+            let served = async move { simulator::serve_cli(settings, listen).await };
+            with_runtime(served.map_ok(|()| ExitCode::SUCCESS).map_err(|e| e.to_string()))
         }
         Command::Migrate => with_runtime(migrate(cli.config)),
         Command::Stock(Stock::Import { file, set_quantities }) => {
@@ -151,7 +154,7 @@ fn write_file(path: &Path, rows: &[catalogue::Row]) -> Result<(), String> {
     part.push(".part");
     let part = PathBuf::from(part);
     let mut file = std::fs::File::create(&part).map_err(failed)?;
-    catalogue::write_rows(rows, &mut file).map_err(failed)?;
+    catalogue::write_rows(rows, &mut file).map_err(std::io::Error::from).map_err(failed)?;
     file.flush().and_then(|()| file.sync_all()).map_err(failed)?;
     std::fs::rename(&part, path).map_err(failed)
 }

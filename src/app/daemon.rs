@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::operations::ByHand;
-use super::{policy, store, tokens};
+use super::{policy, readiness, store, tokens};
 use crate::clock::Clock;
 use crate::domain::names::SourceId;
 use crate::engine::{Engine, Parts};
@@ -80,7 +80,9 @@ impl Daemon {
             max_attempts: i64::from(settings.jobs.max_attempts),
             sweep_interval: settings.holds.sweep_interval,
         };
-        let health = jobs::start(deps, ids.next(clock.now()), life);
+        for (name, task) in jobs::tasks(&deps, ids.next(clock.now()), &life.stopping()) {
+            life.supervise(name, task);
+        }
         let app = http::App {
             engine: engine.clone(),
             db: db.clone(),
@@ -89,7 +91,7 @@ impl Daemon {
             ids,
             keys: http::auth::Keys::new(&settings.server.keys),
             operations: Arc::new(ByHand { db: db.clone(), clock }),
-            probe: probe(health),
+            probe: readiness::probe(db.clone(), life),
             metrics,
             running: http::Running::default(),
         };

@@ -5,6 +5,7 @@ pub mod daemon;
 pub mod import;
 mod operations;
 pub mod policy;
+mod readiness;
 pub mod store;
 mod test_clock;
 mod tokens;
