@@ -15,7 +15,7 @@ use crate::domain::job::Job;
 use crate::domain::names::SourceId;
 use crate::domain::outcome::{Outcome, Refusal};
 use crate::domain::policy::Terms;
-use crate::engine::{Committed, Envelope, Error, Fence, Reply};
+use crate::engine::{Committed, Engine, Envelope, Error, Fence, Reply};
 use crate::suppliers::Supplier;
 
 /// How a run ended well.
@@ -67,6 +67,17 @@ pub trait Core: Send + Sync {
 
     /// What every commit from now on touched.
     fn commits(&self) -> Receiver<Committed>;
+}
+
+#[async_trait]
+impl Core for Engine {
+    async fn submit(&self, envelope: Envelope) -> Result<Reply, Error> {
+        Engine::submit(self, envelope).await
+    }
+
+    fn commits(&self) -> Receiver<Committed> {
+        self.subscribe()
+    }
 }
 
 /// A job being run.

@@ -36,7 +36,7 @@ pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     let mut changes = Vec::new();
     let mut after = None;
     loop {
-        let page = store::skus(&run.deps.db, after.as_ref(), PAGE).await?;
+        let page = store::skus(&run.deps.db, after.clone(), PAGE).await?;
         let Some((last, _)) = page.last() else { break };
         after = Some(last.key.clone());
         changes.extend(judge(run.deps, &page, &open));
@@ -59,7 +59,7 @@ pub async fn freshness(deps: &Deps, supplier: &SourceId) -> Result<AlertChange, 
     let mut freshness = Freshness::default();
     let mut after = None;
     loop {
-        let page = store::levels_of(&deps.db, supplier, after.as_ref(), PAGE).await?;
+        let page = store::levels_of(&deps.db, supplier, after.clone(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
         let now = deps.clock.now();

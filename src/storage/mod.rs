@@ -14,6 +14,7 @@ mod error;
 pub mod groups;
 pub mod jobs;
 mod migrate;
+pub mod pages;
 pub mod rows;
 pub mod schedules;
 pub mod sql;
