@@ -5,11 +5,15 @@
 //! stale source counts at its last figure: an outage is one alert about the supplier and not a storm
 //! about its SKUs. Leaves out reminders, which every kind of alert has.
 
+use std::collections::BTreeMap;
+
 use super::alert::{AlertChange, AlertKind};
+use super::availability;
+use super::availability::Freshness::{Exact, Fresh, Stale};
 use super::names::{LevelId, SkuKey, SourceId};
 use super::policy::Policy;
 use super::sku::{Kind, Sku, Watermark};
-use super::stock::{Level, Listing};
+use super::stock::Level;
 use crate::clock::{Span, Timestamp};
 
 /// So many levels are named in one `feed_stale`.
@@ -38,14 +42,18 @@ impl Limits {
     }
 }
 
-/// What may be sold of a SKU over all its sources, counting stale ones at their last figure.
-pub fn left<'a>(sku: &Sku, level: impl Fn(&LevelId) -> Option<&'a Level>, policy: &Policy) -> i64 {
+/// What could be sold of a SKU over all its sources, counting stale ones at their last figure.
+pub fn left<'a>(
+    sku: &Sku,
+    level: impl Fn(&LevelId) -> Option<&'a Level>,
+    policy: &Policy,
+    now: Timestamp,
+) -> i64 {
+    let not_paused = BTreeMap::new();
     let each = sku.sources.iter().filter_map(|source| {
-        let level = level(&source.level)?;
-        let sellable = level.listing == Listing::Listed && level.blocked_at.is_none();
-        let units = level.available(policy.buffer(source));
-        let open_up_to = level.closed.map_or(units, |c| c.from_quantity - 1);
-        sellable.then(|| units.min(open_up_to).max(0))
+        let offer = availability::offer(policy, &not_paused, source, level(&source.level)?, now);
+        let counts = matches!(offer.freshness, Exact | Fresh | Stale);
+        counts.then_some(offer.units)
     });
     each.fold(0, i64::saturating_add)
 }
@@ -68,24 +76,21 @@ pub fn judge(sku: &SkuKey, left: i64, limits: Limits, open: bool) -> Option<Aler
 
 /// A supplier's levels as they are walked through, with those that are too old.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Freshness {
+pub struct Tally {
     levels: u64,
     stale: u64,
     samples: Vec<(LevelId, Span)>,
 }
 
-impl Freshness {
-    /// Counts a level. One that was never read is neither fresh nor stale.
+impl Tally {
+    /// Counts a level. One that was never read, or is not offered, is neither fresh nor stale.
     pub fn add(&mut self, level: &Level, policy: &Policy, now: Timestamp) {
         if level.kind != Kind::Supplier {
             return;
         }
         self.levels += 1;
-        let (Some(as_of), Some(limit)) = (level.as_of, policy.stale_after(level)) else {
-            return;
-        };
-        let age = now.since(as_of);
-        if age > limit {
+        let age = level.as_of.map_or(Span::ZERO, |as_of| now.since(as_of));
+        if availability::freshness(policy, level, now) == Stale {
             self.stale += 1;
             if self.samples.len() < SAMPLES {
                 self.samples.push((level.id.clone(), age));
@@ -122,12 +127,10 @@ impl Freshness {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::domain::policy::Terms;
     use crate::domain::sku::{Class, Paused, Source};
-    use crate::domain::stock::Closed;
+    use crate::domain::stock::{Closed, Listing};
     use crate::domain::supply::Item;
 
     const LIMITS: Limits = Limits { low: 6, recover: 8 };
@@ -213,7 +216,7 @@ mod tests {
 
     fn left_of(levels: &[Level]) -> i64 {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
-        left(&sku(levels), find, &policy())
+        left(&sku(levels), find, &policy(), Timestamp::from_secs(10_000_000))
     }
 
     /// Feeds a sequence through and tells at which positions (from 0) an alert opened or closed.
@@ -300,11 +303,11 @@ mod tests {
     #[test]
     fn a_storm_of_stale_levels_is_one_alert_with_ten_samples() {
         let now = Timestamp::from_secs(10_000_000);
-        let mut freshness = Freshness::default();
+        let mut tally = Tally::default();
         for n in 0..3000 {
-            freshness.add(&level(n, 5, Some(now - Span::minutes(30))), &policy(), now);
+            tally.add(&level(n, 5, Some(now - Span::minutes(30))), &policy(), now);
         }
-        let AlertChange::Open { kind, subject, detail } = freshness.judge(&supplier()) else {
+        let AlertChange::Open { kind, subject, detail } = tally.judge(&supplier()) else {
             panic!("it must open");
         };
         assert_eq!((kind, subject.as_str()), (AlertKind::FeedStale, "s1"));
@@ -319,10 +322,10 @@ mod tests {
     fn fresh_again_closes_and_the_limit_itself_is_fresh() {
         let now = Timestamp::from_secs(10_000_000);
         let judged = |age: Span| {
-            let mut freshness = Freshness::default();
-            freshness.add(&level(1, 5, Some(now - age)), &policy(), now);
-            freshness.add(&level(2, 5, None), &policy(), now);
-            freshness.judge(&supplier())
+            let mut tally = Tally::default();
+            tally.add(&level(1, 5, Some(now - age)), &policy(), now);
+            tally.add(&level(2, 5, None), &policy(), now);
+            tally.judge(&supplier())
         };
         // L + 1.2 × I = 1 + 12 minutes.
         let close = AlertChange::Close { kind: AlertKind::FeedStale, subject: "s1".into() };

@@ -24,7 +24,6 @@ use crate::settings::Percent;
 use crate::storage::Db;
 use crate::suppliers::Supplier;
 
-mod backoff;
 mod held;
 mod kinds;
 mod run;

@@ -14,7 +14,7 @@ use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
 use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
 use crate::engine::Fence;
-use crate::storage::{self, Db, alerts, groups, jobs, schedules, suppliers};
+use crate::storage::{self, Db, alerts, groups, jobs, pages, schedules, suppliers};
 
 pub use crate::storage::jobs::{Claimed, Finish};
 
@@ -171,25 +171,43 @@ pub async fn open_subjects(db: &Db, kind: AlertKind) -> Result<BTreeSet<String>>
     read.await.map_err(stop)
 }
 
+/// Orders with a deadline at or before `until`, by (deadline, id).
 pub async fn overdue_orders(
-    _: &Db,
-    _until: Timestamp,
-    _after: Option<&(Timestamp, OrderId)>,
-    _limit: i64,
+    db: &Db,
+    until: Timestamp,
+    after: Option<(Timestamp, OrderId)>,
+    limit: i64,
 ) -> Result<Vec<(Timestamp, OrderId)>> {
-    Ok(vec![])
+    let read = db.read(move |tx| {
+        Box::pin(async move { pages::overdue_orders(tx, until, after, limit).await })
+    });
+    read.await.map_err(stop)
 }
+
+/// A source's levels after an id.
 pub async fn levels_of(
-    _: &Db,
-    _: &SourceId,
-    _after: Option<&LevelId>,
-    _limit: i64,
+    db: &Db,
+    source: &SourceId,
+    after: Option<LevelId>,
+    limit: i64,
 ) -> Result<Vec<Level>> {
-    Ok(vec![])
+    let source = source.clone();
+    let read = db.read(move |tx| {
+        Box::pin(async move { pages::levels_of(tx, &source, after.as_ref(), limit).await })
+    });
+    read.await.map_err(stop)
 }
-pub async fn skus(_: &Db, _after: Option<&SkuKey>, _limit: i64) -> Result<Vec<(Sku, Vec<Level>)>> {
-    Ok(vec![])
+
+/// SKUs after a key, each with its levels.
+pub async fn skus(db: &Db, after: Option<SkuKey>, limit: i64) -> Result<Vec<(Sku, Vec<Level>)>> {
+    let read =
+        db.read(move |tx| Box::pin(async move { pages::skus(tx, after.as_ref(), limit).await }));
+    read.await.map_err(stop)
 }
-pub async fn skus_of_levels(_: &Db, _: &[LevelId]) -> Result<Vec<(Sku, Vec<Level>)>> {
-    Ok(vec![])
+
+/// The SKUs that have one of these levels, each with all its levels.
+pub async fn skus_of_levels(db: &Db, levels: &[LevelId]) -> Result<Vec<(Sku, Vec<Level>)>> {
+    let levels = levels.to_vec();
+    let read = db.read(move |tx| Box::pin(async move { pages::skus_of_levels(tx, &levels).await }));
+    read.await.map_err(stop)
 }

@@ -20,7 +20,7 @@ use crate::domain::command::Command;
 use crate::domain::names::{LevelId, SourceId};
 use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
-use crate::domain::watermark::{self, Freshness, Limits};
+use crate::domain::watermark::{self, Limits, Tally};
 use crate::engine::{Committed, Envelope};
 
 /// SKUs or levels in a page.
@@ -36,7 +36,7 @@ pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     let mut changes = Vec::new();
     let mut after = None;
     loop {
-        let page = store::skus(&run.deps.db, after.as_ref(), PAGE).await?;
+        let page = store::skus(&run.deps.db, after.clone(), PAGE).await?;
         let Some((last, _)) = page.last() else { break };
         after = Some(last.key.clone());
         changes.extend(judge(run.deps, &page, &open));
@@ -56,22 +56,23 @@ pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
 /// # Errors
 /// When the levels cannot be read.
 pub async fn freshness(deps: &Deps, supplier: &SourceId) -> Result<AlertChange, Stop> {
-    let mut freshness = Freshness::default();
+    let mut tally = Tally::default();
     let mut after = None;
     loop {
-        let page = store::levels_of(&deps.db, supplier, after.as_ref(), PAGE).await?;
+        let page = store::levels_of(&deps.db, supplier, after.clone(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
         let now = deps.clock.now();
-        page.iter().for_each(|level| freshness.add(level, &deps.policy, now));
+        page.iter().for_each(|level| tally.add(level, &deps.policy, now));
     }
-    Ok(freshness.judge(supplier))
+    Ok(tally.judge(supplier))
 }
 
 fn judge(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -> Vec<AlertChange> {
+    let now = deps.clock.now();
     let changes = skus.iter().filter_map(|(sku, levels)| {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
-        let left = watermark::left(sku, find, &deps.policy);
+        let left = watermark::left(sku, find, &deps.policy, now);
         let limits = Limits::of(sku.watermark, &deps.policy);
         watermark::judge(&sku.key, left, limits, open.contains(sku.key.as_str()))
     });

@@ -14,9 +14,10 @@ use super::held::Held;
 use super::run::{Answer, Lease, Run, Stop};
 use super::runner::Handler;
 use super::store::{self, Claimed, Finish};
-use super::{Deps, backoff, schedule};
+use super::{Deps, schedule};
 use crate::clock::Span;
 use crate::domain::alert::{AlertChange, AlertKind};
+use crate::domain::backoff;
 use crate::domain::command::Command;
 use crate::engine::Envelope;
 
@@ -104,8 +105,9 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
             (log_failure(claimed, &error, false), Finish::At(at))
         }
         Ended::Ran(Err(Stop::Retry(error))) if claimed.attempts < deps.max_attempts => {
-            let attempt = u32::try_from(claimed.attempts).unwrap_or(u32::MAX);
-            let wait = backoff::delay(FIRST_BACKOFF, LONGEST_BACKOFF, attempt, &claimed.job.key());
+            let failed_before = u32::try_from(claimed.attempts.saturating_sub(1)).unwrap_or(0);
+            let key = claimed.job.key();
+            let wait = backoff::jittered(failed_before, FIRST_BACKOFF, LONGEST_BACKOFF, &key);
             let at = deps.clock.now() + wait;
             (log_failure(claimed, &error, false), Finish::Failed { error, at })
         }

@@ -15,6 +15,7 @@ pub mod groups;
 pub mod jobs;
 mod migrate;
 pub mod reads;
+pub mod pages;
 pub mod rows;
 pub mod schedules;
 pub mod sql;

@@ -92,7 +92,7 @@ async fn end_all(run: &Run<'_>, until: Timestamp) -> Result<Tally, Stop> {
     let mut tally = Tally::default();
     let mut after = None;
     loop {
-        let page = store::overdue_orders(&run.deps.db, until, after.as_ref(), PAGE).await?;
+        let page = store::overdue_orders(&run.deps.db, until, after.clone(), PAGE).await?;
         let Some(last) = page.last().cloned() else {
             return Ok(tally);
         };

@@ -73,7 +73,7 @@ async fn levels_of(run: &Run<'_>, source: &SourceId) -> Result<Vec<(Item, Level)
     let mut levels = Vec::new();
     let mut after: Option<LevelId> = None;
     loop {
-        let page = store::levels_of(&run.deps.db, source, after.as_ref(), PAGE).await?;
+        let page = store::levels_of(&run.deps.db, source, after.clone(), PAGE).await?;
         let Some(last) = page.last() else {
             return Ok(levels);
         };

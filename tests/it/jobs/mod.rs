@@ -1,5 +1,6 @@
 //! The job runner and the schedules on a real database, with handlers made for the test.
 
+mod engine;
 mod fences;
 mod runner;
 mod schedules;
