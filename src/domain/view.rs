@@ -71,11 +71,7 @@ fn share_state(order: &Order, hold: &Hold) -> Option<LineState> {
             let sent = purchase.is_some_and(|p| {
                 matches!(p.state, PurchaseState::Shipped | PurchaseState::Received)
             });
-            Some(if sent {
-                LineState::Shipped
-            } else {
-                LineState::Purchased
-            })
+            Some(if sent { LineState::Shipped } else { LineState::Purchased })
         }
     }
 }
@@ -146,12 +142,7 @@ pub fn availability<'a>(
     let paused = sku.paused.selling.is_some()
         || (!sku.sources.is_empty() && sku.sources.iter().all(stopped));
     let available = largest(policy, sku, levels, suppliers, now);
-    Availability {
-        available,
-        paused,
-        orderable: available > 0 && !paused,
-        sources,
-    }
+    Availability { available, paused, orderable: available > 0 && !paused, sources }
 }
 
 /// What a placement would be told that it can have at most, were the SKU itself not paused.
@@ -162,10 +153,7 @@ fn largest(
     suppliers: &BTreeMap<SourceId, Paused>,
     now: Timestamp,
 ) -> i64 {
-    let sku = Sku {
-        paused: Paused::default(),
-        ..sku.clone()
-    };
+    let sku = Sku { paused: Paused::default(), ..sku.clone() };
     match choose(policy, suppliers, levels, now, &[(&sku, i64::MAX)]) {
         Err(Refusal::InsufficientStock(short)) => short.first().map_or(0, |s| s.available),
         // Nothing has that much: it is always short.

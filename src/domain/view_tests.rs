@@ -210,10 +210,7 @@ struct Shop {
 impl Shop {
     fn new(age: Span) -> Shop {
         let key = SkuKey::from("SHOE-42");
-        let item = Item {
-            offer_id: "1".into(),
-            spec_id: None,
-        };
+        let item = Item { offer_id: "1".into(), spec_id: None };
         let source = |name: &str, item: Option<Item>| {
             let source = SourceId::from(name);
             Source {
@@ -270,13 +267,7 @@ impl Shop {
 }
 
 fn stop() -> Paused {
-    Paused {
-        selling: Some(Pause {
-            at: NOW,
-            reason: "x".into(),
-        }),
-        buying: None,
-    }
+    Paused { selling: Some(Pause { at: NOW, reason: "x".into() }), buying: None }
 }
 
 #[test]
@@ -311,10 +302,7 @@ fn stale_missing_unread_blocked_and_stopped_sources_offer_nothing() {
 #[test]
 fn what_was_refused_for_three_offers_two_and_packs_are_whole() {
     let mut shop = Shop::new(Span::ZERO);
-    shop.upstream().closed = Some(Closed {
-        from_quantity: 3,
-        since: NOW,
-    });
+    shop.upstream().closed = Some(Closed { from_quantity: 3, since: NOW });
     assert_eq!(shop.offers(), (6, true, false));
     let mut shop = Shop::new(Span::ZERO);
     shop.sku.sources[1].pack_size = 2;

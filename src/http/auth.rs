@@ -50,10 +50,7 @@ impl Keys {
     /// The caller who sent this `Authorization` header. Every key is compared, whichever matches.
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         if self.0.is_empty() {
-            return Some(Caller {
-                name: "local".into(),
-                role: Role::Ops,
-            });
+            return Some(Caller { name: "local".into(), role: Role::Ops });
         }
         let digest: [u8; 32] = Sha256::digest(bearer(headers)?.as_bytes()).into();
         let mut found = u32::MAX;
@@ -62,10 +59,7 @@ impl Keys {
             found = u32::conditional_select(&found, &i, same);
         }
         let key = self.0.get(usize::try_from(found).ok()?)?;
-        Some(Caller {
-            name: key.name.clone(),
-            role: key.role,
-        })
+        Some(Caller { name: key.name.clone(), role: key.role })
     }
 }
 

@@ -50,30 +50,18 @@ pub struct Readiness {
 
 impl Check {
     pub fn ready(name: &'static str) -> Check {
-        Check {
-            name,
-            status: Condition::Ready,
-            reason: None,
-        }
+        Check { name, status: Condition::Ready, reason: None }
     }
 
     pub fn failed(name: &'static str, status: Condition, reason: impl Into<String>) -> Check {
-        Check {
-            name,
-            status,
-            reason: Some(reason.into()),
-        }
+        Check { name, status, reason: Some(reason.into()) }
     }
 }
 
 impl Readiness {
     fn of(checks: Vec<Check>) -> Readiness {
         Readiness {
-            status: checks
-                .iter()
-                .map(|check| check.status)
-                .max()
-                .unwrap_or(Condition::Ready),
+            status: checks.iter().map(|check| check.status).max().unwrap_or(Condition::Ready),
             checks,
         }
     }
@@ -111,11 +99,9 @@ async fn storage(app: &App) -> Check {
             tracing::warn!(error = %e, "the store does not answer the readiness probe");
             Check::failed("storage", Condition::Unavailable, "the store gives an error")
         }
-        Err(_) => Check::failed(
-            "storage",
-            Condition::Unavailable,
-            "no connection answered in time",
-        ),
+        Err(_) => {
+            Check::failed("storage", Condition::Unavailable, "no connection answered in time")
+        }
     }
 }
 
@@ -127,10 +113,7 @@ mod tests {
     fn the_worst_part_decides() {
         let with = |statuses: &[Condition]| {
             Readiness::of(
-                statuses
-                    .iter()
-                    .map(|status| Check::failed("x", *status, "because"))
-                    .collect(),
+                statuses.iter().map(|status| Check::failed("x", *status, "because")).collect(),
             )
         };
         use Condition::{Degraded, Ready, Unavailable};

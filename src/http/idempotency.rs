@@ -45,10 +45,7 @@ impl Running {
     /// `None` when the key's first request is still running.
     pub(super) fn hold(&self, scope: &Scope) -> Option<Held> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(scope.clone()).then(|| Held {
-            scope: scope.clone(),
-            running: self.clone(),
-        })
+        running.insert(scope.clone()).then(|| Held { scope: scope.clone(), running: self.clone() })
     }
 }
 
@@ -91,10 +88,7 @@ fn read_key(value: &HeaderValue) -> Result<String, Problem> {
     let text = std::str::from_utf8(value.as_bytes())
         .map_err(|_| Problem::invalid_field("Idempotency-Key", "must be UTF-8"))?;
     if text.chars().count() > 255 {
-        return Err(Problem::invalid_field(
-            "Idempotency-Key",
-            "must have 1 to 255 characters",
-        ));
+        return Err(Problem::invalid_field("Idempotency-Key", "must have 1 to 255 characters"));
     }
     Ok(text.to_owned())
 }
@@ -173,11 +167,8 @@ impl Turn {
         command: Command,
         render: impl Fn(&Outcome) -> KeptAnswer + Send + Sync + Clone + 'static,
     ) -> Result<Response, Problem> {
-        let envelope = Envelope {
-            command,
-            fence: None,
-            idempotency: self.idempotency(render.clone()),
-        };
+        let envelope =
+            Envelope { command, fence: None, idempotency: self.idempotency(render.clone()) };
         let reply = self.app.engine.submit(envelope).await?;
         Ok(respond(&reply, render))
     }
@@ -189,17 +180,14 @@ pub fn respond(reply: &Reply, render: impl Fn(&Outcome) -> KeptAnswer) -> Respon
         Reply::Outcome(outcome) => plain(render(outcome)),
         Reply::Kept(kept) => {
             let mut response = plain(kept.clone());
-            response
-                .headers_mut()
-                .insert(REPLAYED, HeaderValue::from_static("true"));
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
             response
         }
     }
 }
 
 fn plain(answer: KeptAnswer) -> Response {
-    let status =
-        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if !status.is_success() {
         return Problem::internal().into_response();
     }
@@ -210,10 +198,7 @@ fn plain(answer: KeptAnswer) -> Response {
 /// An answer of this status with a view as its body.
 pub fn answer(status: StatusCode, view: &impl Serialize) -> KeptAnswer {
     match serde_json::to_string(view) {
-        Ok(body) => KeptAnswer {
-            status: status.as_u16(),
-            body,
-        },
+        Ok(body) => KeptAnswer { status: status.as_u16(), body },
         Err(e) => {
             tracing::error!(error = %e, "a view cannot be written");
             unexpected()
@@ -223,8 +208,5 @@ pub fn answer(status: StatusCode, view: &impl Serialize) -> KeptAnswer {
 
 /// A command ended in an outcome that its endpoint does not know: a fault of ours.
 pub fn unexpected() -> KeptAnswer {
-    KeptAnswer {
-        status: 500,
-        body: Problem::internal().body().to_string(),
-    }
+    KeptAnswer { status: 500, body: Problem::internal().body().to_string() }
 }

@@ -11,9 +11,8 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use super::App;
 
 /// Upper bounds of the latency histogram, in seconds.
-const BUCKETS: [f64; 13] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-];
+const BUCKETS: [f64; 13] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const REQUESTS: &str = "stockhold_http_requests_total";
 const DURATION: &str = "stockhold_http_request_duration_seconds";
 const PROBLEMS: &str = "stockhold_http_problems_total";

@@ -37,7 +37,7 @@ mod view;
 
 use auth::Keys;
 use health::Probe;
-use idempotency::Running;
+pub use idempotency::Running;
 use operations::Operations;
 use problem::{Problem, ProblemBody};
 
@@ -121,9 +121,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service)
-        .with_graceful_shutdown(shutdown)
-        .await
+    axum::serve(listener, service).with_graceful_shutdown(shutdown).await
 }
 
 #[cfg(test)]

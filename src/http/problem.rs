@@ -153,20 +153,14 @@ impl Problem {
             .map(|e| format!("{}: {}", e.field, e.message))
             .collect::<Vec<_>>()
             .join("; ");
-        let list = errors
-            .iter()
-            .map(|e| json!({"field": e.field, "message": e.message}))
-            .collect();
+        let list = errors.iter().map(|e| json!({"field": e.field, "message": e.message})).collect();
         Problem::unprocessable("validation_failed", "The request is not valid", detail)
             .with("errors", Value::Array(list))
     }
 
     /// One field that is at fault.
     pub fn invalid_field(field: &str, message: impl Into<String>) -> Problem {
-        Problem::invalid(&[FieldError {
-            field: field.to_owned(),
-            message: message.into(),
-        }])
+        Problem::invalid(&[FieldError { field: field.to_owned(), message: message.into() }])
     }
 
     pub fn storage_unavailable() -> Problem {
@@ -216,10 +210,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(secs) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
         }
@@ -273,9 +264,7 @@ impl utoipa::IntoResponses for Problems {
                  `Retry-After`; `outcome_unknown`: repeat with the same external id or key",
             ),
         ];
-        let content = ContentBuilder::new()
-            .schema(Some(Ref::from_schema_name("Problem")))
-            .build();
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         rows.into_iter()
             .map(|(status, codes)| {
                 let response = ResponseBuilder::new()
@@ -345,10 +334,8 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::NotFound(what) => Problem::not_found(what),
             Refusal::InsufficientStock(shortages) => {
-                Problem::conflict("insufficient_stock", "Not enough stock", detail).with(
-                    "shortages",
-                    shortages.iter().map(shortage).collect::<Vec<_>>().into(),
-                )
+                Problem::conflict("insufficient_stock", "Not enough stock", detail)
+                    .with("shortages", shortages.iter().map(shortage).collect::<Vec<_>>().into())
             }
             Refusal::StaleFeed(skus) => {
                 let list: Vec<Value> = skus
@@ -374,7 +361,9 @@ impl From<Refusal> for Problem {
                 "The payment id was recorded otherwise",
                 detail,
             ),
-            Refusal::OrderState(state, _) => state_conflict(detail).with("state", state.as_str().into()),
+            Refusal::OrderState(state, _) => {
+                state_conflict(detail).with("state", state.as_str().into())
+            }
             Refusal::Conflict(_) | Refusal::Fenced(_) => state_conflict(detail),
             Refusal::VersionConflict(level) => {
                 Problem::conflict("version_conflict", "The stock changed meanwhile", detail)
@@ -479,14 +468,12 @@ mod tests {
     fn the_members_of_the_table_are_shown() {
         let shortage = Shortage { sku: "A".into(), requested: 3, available: 1 };
         let body = Problem::from(Refusal::InsufficientStock(vec![shortage])).body();
-        assert_eq!(
-            body["shortages"],
-            json!([{"sku": "A", "requested": 3, "available": 1}])
-        );
+        assert_eq!(body["shortages"], json!([{"sku": "A", "requested": 3, "available": 1}]));
         assert_eq!(body["type"], "urn:stockhold:problem:insufficient_stock");
         assert_eq!(body["status"], 409);
 
-        let stale = Refusal::StaleFeed(vec![("A".into(), Some(Span::secs(900))), ("B".into(), None)]);
+        let stale =
+            Refusal::StaleFeed(vec![("A".into(), Some(Span::secs(900))), ("B".into(), None)]);
         assert_eq!(
             Problem::from(stale).body()["skus"],
             json!([{"sku": "A", "age_seconds": 900}, {"sku": "B", "age_seconds": null}])

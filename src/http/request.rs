@@ -58,9 +58,7 @@ pub async fn observe(State(app): State<App>, request: Request, next: Next) -> Re
 fn given_id(request: &Request) -> Option<String> {
     let text = request.headers().get(REQUEST_ID)?.to_str().ok()?;
     let sane = (1..=128).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.:/+=@".contains(&b));
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:/+=@".contains(&b));
     sane.then(|| text.to_owned())
 }
 

@@ -229,7 +229,10 @@ async fn a_placement_is_repeated_by_its_key_and_by_its_external_id() {
     assert!(!first.headers.contains_key("idempotency-replayed"));
     server.app.clock.advance(Span::secs(10));
     let again = post(order("W-1", 2)).await;
-    assert_eq!((again.status, &again.headers["idempotency-replayed"]), (201, &"true".parse().expect("a value")));
+    assert_eq!(
+        (again.status, &again.headers["idempotency-replayed"]),
+        (201, &"true".parse().expect("a value"))
+    );
     assert_eq!(again.body["id"], first.body["id"]);
     assert_eq!(again.body["expires_in_seconds"], 1790);
     let other = post(order("W-2", 2)).await;
@@ -329,15 +332,18 @@ async fn every_answer_has_a_request_id_and_every_error_is_a_problem() {
     }
     let named = [("x-request-id", "mine-1")];
     let answer = server.with("GET", "/healthz", "", "", &named).await;
-    assert_eq!((answer.status, &answer.headers["x-request-id"]), (200, &"mine-1".parse().expect("a value")));
+    assert_eq!(
+        (answer.status, &answer.headers["x-request-id"]),
+        (200, &"mine-1".parse().expect("a value"))
+    );
 }
 
 #[tokio::test]
 async fn a_panic_in_a_handler_is_an_answer() {
     let server = server().await;
-    async fn broken() -> &'static str {
-        let none: Option<&str> = None;
-        none.expect("nothing")
+    async fn broken(uri: axum::http::Uri) -> &'static str {
+        let query = uri.query().map(|_| "there is a query");
+        query.expect("nothing")
     }
     let router = Router::new().route("/broken", get(broken));
     let observe = middleware::from_fn_with_state(server.app.clone(), request::observe);
@@ -357,9 +363,18 @@ async fn pages_lead_through_a_list_once() {
         assert_eq!(server.place(&format!("W-{i}"), 1).await.status, 201);
         server.app.clock.advance(Span::secs(1));
     }
-    for (list, newest_first) in [("/v1/orders?sku=A", true), ("/v1/holds?sku=A&state=active", true), ("/v1/ledger?sku=A", false)] {
+    for (list, newest_first) in [
+        ("/v1/orders?sku=A", true),
+        ("/v1/holds?sku=A&state=active", true),
+        ("/v1/ledger?sku=A", false),
+    ] {
         let whole = server.send("GET", &format!("{list}&limit=500"), OPS, "").await;
-        assert_eq!((whole.status, &whole.body["next_cursor"]), (200, &Value::Null), "{}", whole.body);
+        assert_eq!(
+            (whole.status, &whole.body["next_cursor"]),
+            (200, &Value::Null),
+            "{}",
+            whole.body
+        );
         let whole = whole.body["items"].as_array().expect("items").clone();
         assert!(whole.len() >= 5, "{list}");
         let mut paged = Vec::new();
@@ -375,14 +390,24 @@ async fn pages_lead_through_a_list_once() {
         assert_eq!(paged, whole, "{list}");
         let at = |item: &Value| item.get("created_at").or(item.get("at")).cloned();
         let (first, last) = (at(&whole[0]), at(&whole[whole.len() - 1]));
-        assert_eq!(first.map(|t| t.to_string()) > last.map(|t| t.to_string()), newest_first, "{list}");
+        assert_eq!(
+            first.map(|t| t.to_string()) > last.map(|t| t.to_string()),
+            newest_first,
+            "{list}"
+        );
     }
-    let found = server.send("GET", "/v1/orders?channel=web&external_id=W-3&state=pending_payment", OPS, "").await;
+    let found = server
+        .send("GET", "/v1/orders?channel=web&external_id=W-3&state=pending_payment", OPS, "")
+        .await;
     assert_eq!(found.body["items"].as_array().map(Vec::len), Some(1));
     let cursor = Page::cursor("holds", &["x", "1", "y"]);
     for path in [format!("/v1/holds?cursor={cursor}"), format!("/v1/orders?cursor={cursor}")] {
         let bad = server.send("GET", &path, OPS, "").await;
-        assert_eq!((bad.status, &bad.body["errors"][0]["field"]), (422, &json!("cursor")), "{path}");
+        assert_eq!(
+            (bad.status, &bad.body["errors"][0]["field"]),
+            (422, &json!("cursor")),
+            "{path}"
+        );
     }
 }
 #[tokio::test]
@@ -450,7 +475,10 @@ async fn the_probes_are_open_and_readiness_names_its_parts() {
     let ready = server.send("GET", "/readyz", "", "").await;
     assert_eq!(ready.status, 200);
     assert_eq!(ready.body["status"], "degraded");
-    assert_eq!(ready.body["checks"][0], json!({"name": "storage", "status": "ready", "reason": null}));
+    assert_eq!(
+        ready.body["checks"][0],
+        json!({"name": "storage", "status": "ready", "reason": null})
+    );
     assert_eq!(server.send("GET", "/metrics", "", "").await.status, 401);
     assert_eq!(server.send("GET", "/metrics", SHOP, "").await.status, 200);
     assert_eq!(server.send("GET", "/docs/", SHOP, "").await.status, 200);
@@ -468,7 +496,8 @@ async fn the_document_is_the_same_everywhere_and_names_every_path() {
         .expect("paths")
         .iter()
         .map(|(path, item)| {
-            let methods: Vec<&str> = item.as_object().expect("an item").keys().map(String::as_str).collect();
+            let methods: Vec<&str> =
+                item.as_object().expect("an item").keys().map(String::as_str).collect();
             format!("{path} {}", methods.join(" "))
         })
         .collect();

@@ -27,10 +27,7 @@ impl Report {
     pub fn add(&self, field: impl Into<String>, message: impl Into<String>) {
         let mut errors = self.0.borrow_mut();
         if errors.len() < MAX_ERRORS {
-            errors.push(FieldError {
-                field: field.into(),
-                message: message.into(),
-            });
+            errors.push(FieldError { field: field.into(), message: message.into() });
         }
     }
 
@@ -92,19 +89,14 @@ impl<'a> Object<'a> {
                 return None;
             }
         };
-        let object = Object {
-            path,
-            members,
-            report,
-        };
+        let object = Object { path, members, report };
         object.find_duplicates();
         Some(object)
     }
 
     fn find_duplicates(&self) {
         if self.members.len() > MAX_MEMBERS {
-            self.report
-                .add(self.path.clone(), "has too many members");
+            self.report.add(self.path.clone(), "has too many members");
             self.members.iter().for_each(|m| m.taken.set(true));
             return;
         }
@@ -118,23 +110,12 @@ impl<'a> Object<'a> {
 
     fn path_of(&self, name: &str) -> String {
         // A name is the caller's: shown, but neither long nor with control characters.
-        let shown: String = name
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(64)
-            .collect();
-        if self.path.is_empty() {
-            shown
-        } else {
-            format!("{}.{shown}", self.path)
-        }
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+        if self.path.is_empty() { shown } else { format!("{}.{shown}", self.path) }
     }
 
     fn take(&self, name: &str) -> Option<Value<'a>> {
-        let member = self
-            .members
-            .iter()
-            .find(|m| m.name == name && !m.taken.get())?;
+        let member = self.members.iter().find(|m| m.name == name && !m.taken.get())?;
         member.taken.set(true);
         Some(Value::new(self.path_of(name), member.raw, self.report))
     }
@@ -171,8 +152,7 @@ impl<'a> Object<'a> {
     /// Reports every member that nobody asked for.
     pub fn finish(self) {
         for member in self.members.iter().filter(|m| !m.taken.get()) {
-            self.report
-                .add(self.path_of(&member.name), "is not a known field");
+            self.report.add(self.path_of(&member.name), "is not a known field");
         }
     }
 }
@@ -190,17 +170,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
                 while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push(Member {
-                        name,
-                        raw,
-                        taken: Cell::new(false),
-                    });
+                    members.push(Member { name, raw, taken: Cell::new(false) });
                     if members.len() > MAX_MEMBERS {
                         // Enough to refuse it; the rest is only skipped.
-                        while map
-                            .next_entry::<serde::de::IgnoredAny, &'de RawValue>()?
-                            .is_some()
-                        {}
+                        while map.next_entry::<serde::de::IgnoredAny, &'de RawValue>()?.is_some() {}
                     }
                 }
                 Ok(members)
@@ -234,7 +207,9 @@ mod tests {
         };
         assert_eq!(problem.code, "malformed_request");
         assert!(problem.detail.contains("line 2, column 11"), "{}", problem.detail);
-        for text in ["{", "{\"a\":1}}", "{'a':1}", "{\"a\":NaN}", "{\"a\":01}", "\u{feff}{}", "{\"a\":1,}"] {
+        for text in
+            ["{", "{\"a\":1}}", "{'a':1}", "{\"a\":NaN}", "{\"a\":01}", "\u{feff}{}", "{\"a\":1,}"]
+        {
             let report = Report::default();
             let problem = Object::of_body(text, &report).err().expect("refused");
             assert_eq!(problem.code, "malformed_request", "{text}");

@@ -66,10 +66,8 @@ impl Query {
     }
 
     fn take(&self, name: &str) -> Option<&str> {
-        let (_, value, taken) = self
-            .pairs
-            .iter()
-            .find(|(n, _, taken)| n == name && !taken.get())?;
+        let (_, value, taken) =
+            self.pairs.iter().find(|(n, _, taken)| n == name && !taken.get())?;
         taken.set(true);
         Some(value)
     }
@@ -101,13 +99,10 @@ impl Query {
         word: impl Fn(T) -> &'static str,
     ) -> Option<T> {
         self.read(name, |text| {
-            all.iter()
-                .copied()
-                .find(|t| word(*t) == text)
-                .ok_or_else(|| {
-                    let words: Vec<&str> = all.iter().map(|t| word(*t)).collect();
-                    format!("must be one of {}", words.join(", "))
-                })
+            all.iter().copied().find(|t| word(*t) == text).ok_or_else(|| {
+                let words: Vec<&str> = all.iter().map(|t| word(*t)).collect();
+                format!("must be one of {}", words.join(", "))
+            })
         })
     }
 
@@ -122,10 +117,7 @@ impl Query {
         let after = self.read("cursor", |text| {
             decode(list, text).ok_or_else(|| "is not a cursor of this list".to_owned())
         });
-        Page {
-            limit: limit.unwrap_or(DEFAULT_LIMIT),
-            after,
-        }
+        Page { limit: limit.unwrap_or(DEFAULT_LIMIT), after }
     }
 
     /// Ends the reading.
@@ -139,11 +131,7 @@ impl Query {
             }
         }
         let errors = self.errors.into_inner();
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Problem::invalid(&errors))
-        }
+        if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(&errors)) }
     }
 }
 
@@ -162,8 +150,7 @@ impl Page {
     /// # Errors
     /// See above.
     pub fn number(part: &str) -> Result<i64, Problem> {
-        part.parse()
-            .map_err(|_| Problem::invalid_field("cursor", "is not a cursor of this list"))
+        part.parse().map_err(|_| Problem::invalid_field("cursor", "is not a cursor of this list"))
     }
 
     /// The cursor's parts, exactly so many.
@@ -223,7 +210,9 @@ mod tests {
         assert_eq!(page.parts::<2>(), Ok(Some(["0190", "x:y"])));
         assert!(page.parts::<1>().is_err());
         assert!(query.finish().is_ok());
-        for text in [&format!("cursor={cursor}"), "cursor=%00", "cursor=", "cursor=abc", "cursor=W10"] {
+        for text in
+            [&format!("cursor={cursor}"), "cursor=%00", "cursor=", "cursor=abc", "cursor=W10"]
+        {
             let query = Query::parse(text);
             query.page("refunds");
             let problem = query.finish().expect_err("refused");
@@ -239,12 +228,8 @@ mod tests {
         assert_eq!(query.sku("sku"), Some(SkuKey::from("A")));
         query.text("order_id");
         let errors = query.finish().expect_err("refused").body()["errors"].clone();
-        let fields: Vec<&str> = errors
-            .as_array()
-            .expect("a list")
-            .iter()
-            .filter_map(|e| e["field"].as_str())
-            .collect();
+        let fields: Vec<&str> =
+            errors.as_array().expect("a list").iter().filter_map(|e| e["field"].as_str()).collect();
         assert_eq!(fields, ["sku", "state", "order_id", "stat"]);
     }
 }

@@ -78,11 +78,9 @@ impl<'a> Value<'a> {
         }
         match text.parse::<i64>() {
             Ok(n) if range.contains(&n) => Some(n),
-            _ => self.fault(format!(
-                "must be an integer from {} to {}",
-                range.start(),
-                range.end()
-            )),
+            _ => {
+                self.fault(format!("must be an integer from {} to {}", range.start(), range.end()))
+            }
         }
     }
 
@@ -112,11 +110,7 @@ impl<'a> Value<'a> {
             return self.fault("is not readable");
         };
         if !count.contains(&elements.len()) {
-            return self.fault(format!(
-                "must have {} to {} elements",
-                count.start(),
-                count.end()
-            ));
+            return self.fault(format!("must have {} to {} elements", count.start(), count.end()));
         }
         Some(
             elements
@@ -173,11 +167,7 @@ fn check_length(text: &str, chars: &RangeInclusive<usize>) -> Result<(), String>
     if chars.contains(&text.chars().count()) {
         Ok(())
     } else {
-        Err(format!(
-            "must have {} to {} characters",
-            chars.start(),
-            chars.end()
-        ))
+        Err(format!("must have {} to {} characters", chars.start(), chars.end()))
     }
 }
 
@@ -260,11 +250,7 @@ mod tests {
             assert_eq!(read(text, |v| v.quantity()), Err(message.to_owned()), "{text}");
         }
         for text in ["NaN", "Infinity", "+1", "0x10", "01", ".5"] {
-            assert_eq!(
-                read(text, |v| v.quantity()),
-                Err("malformed_request".to_owned()),
-                "{text}"
-            );
+            assert_eq!(read(text, |v| v.quantity()), Err("malformed_request".to_owned()), "{text}");
         }
     }
 
@@ -274,10 +260,7 @@ mod tests {
         assert_eq!(read("\"a\\u0000b\"", |v| v.text(0..=9)), Err(nul.clone()));
         assert_eq!(read("\"\\u0000\"", |v| v.sku()), Err(nul.clone()));
         assert_eq!(read("\"\\u0000\"", |v| v.time()), Err(nul));
-        assert_eq!(
-            read("\"\\ud800\"", |v| v.text(0..=9)),
-            Err("must be valid Unicode".to_owned())
-        );
+        assert_eq!(read("\"\\ud800\"", |v| v.text(0..=9)), Err("must be valid Unicode".to_owned()));
         assert_eq!(read("\"\\ud83d\\ude00\"", |v| v.text(1..=1)), Ok("😀".to_owned()));
     }
 
@@ -351,20 +334,14 @@ mod tests {
         use crate::domain::sku::Class;
         let class = |v: &Value<'_>| v.choice(Class::ALL, Class::as_str);
         assert_eq!(read("\"hot\"", class), Ok(Class::Hot));
-        assert_eq!(
-            read("\"Hot\"", class),
-            Err("must be one of normal, hot, flash".to_owned())
-        );
+        assert_eq!(read("\"Hot\"", class), Err("must be one of normal, hot, flash".to_owned()));
     }
 
     #[test]
     fn an_array_is_bounded_and_its_elements_have_paths() {
         let report = Report::default();
         let object = Object::of_body(r#"{"lines":[{"n":0},7]}"#, &report).expect("read");
-        let lines = object
-            .required("lines")
-            .and_then(|v| v.array(1..=2))
-            .expect("two");
+        let lines = object.required("lines").and_then(|v| v.array(1..=2)).expect("two");
         for line in &lines {
             if let Some(line) = line.object() {
                 line.required("n").and_then(|n| n.quantity());

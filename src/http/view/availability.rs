@@ -46,13 +46,8 @@ pub struct SourceAvailabilityView {
 
 impl AvailabilityView {
     pub fn new(policy: &Policy, loaded: &Loaded, now: Timestamp) -> AvailabilityView {
-        let availability = view::availability(
-            policy,
-            &loaded.sku,
-            &loaded.levels,
-            &loaded.suppliers,
-            now,
-        );
+        let availability =
+            view::availability(policy, &loaded.sku, &loaded.levels, &loaded.suppliers, now);
         AvailabilityView {
             sku: loaded.sku.key.to_string(),
             available: availability.available,
@@ -82,11 +77,7 @@ fn sources(
             available: s.available,
             version: s.level.version,
             freshness: s.freshness.as_str(),
-            as_of: s
-                .level
-                .as_of
-                .filter(|_| supplied(s.source.kind))
-                .map(time),
+            as_of: s.level.as_of.filter(|_| supplied(s.source.kind)).map(time),
             age_seconds: view::age(s.level, now)
                 .filter(|_| supplied(s.source.kind))
                 .map(|age| age.as_secs()),

@@ -40,10 +40,7 @@ impl<T: ToSchema> List<T> {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let next_cursor = rows.last().filter(|_| more).map(cursor);
-        List {
-            items: rows.into_iter().map(view).collect(),
-            next_cursor,
-        }
+        List { items: rows.into_iter().map(view).collect(), next_cursor }
     }
 }
 
@@ -93,18 +90,30 @@ mod tests {
     fn a_line_id_is_read_back_only_for_its_order() {
         let order = OrderId::from("01a");
         assert_eq!(line_no(&order, &line_id(&order, 12)), Some(12));
-        for id in ["01a.0", "01a.-1", "01a.01", "01a.+1", "01a.", "01a", "01b.1", "01a.1.1", "1", "01a.99999999999999999999"] {
+        for id in [
+            "01a.0",
+            "01a.-1",
+            "01a.01",
+            "01a.+1",
+            "01a.",
+            "01a",
+            "01b.1",
+            "01a.1.1",
+            "1",
+            "01a.99999999999999999999",
+        ] {
             assert_eq!(line_no(&order, id), None, "{id}");
         }
     }
 
     #[test]
     fn a_page_shows_what_was_asked_for_and_where_the_next_starts() {
-        let page = |rows: Vec<i64>| {
-            List::page(rows, 2, ToString::to_string, |n| format!("n{n}"))
-        };
+        let page = |rows: Vec<i64>| List::page(rows, 2, ToString::to_string, |n| format!("n{n}"));
         let full = page(vec![9, 8, 7]);
-        assert_eq!((full.items, full.next_cursor), (vec!["n9".to_owned(), "n8".into()], Some("8".into())));
+        assert_eq!(
+            (full.items, full.next_cursor),
+            (vec!["n9".to_owned(), "n8".into()], Some("8".into()))
+        );
         assert_eq!(page(vec![9, 8]).next_cursor, None);
         assert_eq!(page(vec![]).next_cursor, None);
     }

@@ -106,11 +106,7 @@ impl OrderView {
             cancel_reason: order.cancel_reason.map(|reason| reason.as_str()),
             cancel_requested_at: order.cancel_requested.map(|request| time(request.at)),
             lines: order.lines.iter().map(|l| LineView::new(order, l)).collect(),
-            payments: order
-                .payments
-                .iter()
-                .map(|p| PaymentView::new(p, &order.currency))
-                .collect(),
+            payments: order.payments.iter().map(|p| PaymentView::new(p, &order.currency)).collect(),
             refunds: order
                 .refunds
                 .iter()

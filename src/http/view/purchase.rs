@@ -60,17 +60,13 @@ pub struct ParcelView {
 
 impl PurchaseView {
     pub fn new(order: &OrderId, purchase: &Purchase) -> PurchaseView {
-        let recorded = purchase.supplier_order_id.iter().map(|id| SupplierOrderView {
-            id: id.clone(),
-            role: "recorded",
-        });
+        let recorded = purchase
+            .supplier_order_id
+            .iter()
+            .map(|id| SupplierOrderView { id: id.clone(), role: "recorded" });
         let surplus = purchase.trail.surplus.iter().map(|s| SupplierOrderView {
             id: s.supplier_order_id.clone(),
-            role: if s.ended_at.is_some() {
-                "surplus_ended"
-            } else {
-                "surplus"
-            },
+            role: if s.ended_at.is_some() { "surplus_ended" } else { "surplus" },
         });
         let lines = purchase.trail.lines.iter().map(|line| PurchaseLineView {
             line_id: line_id(order, line.share.line),

@@ -69,10 +69,7 @@ impl SkuView {
             sku: sku.key.to_string(),
             title: sku.title.clone(),
             class: sku.class.as_str(),
-            watermark: WatermarkView {
-                low: sku.watermark.low,
-                recover: sku.watermark.recover,
-            },
+            watermark: WatermarkView { low: sku.watermark.low, recover: sku.watermark.recover },
             sources: sku.sources.iter().map(SourceView::new).collect(),
             paused: PausedView::new(&sku.paused),
         }
@@ -88,9 +85,7 @@ impl SourceView {
             kind: source.kind.as_str(),
             offer_id: source.item.as_ref().map(|item| item.offer_id.clone()),
             spec_id: source.item.as_ref().and_then(|item| item.spec_id.clone()),
-            cost: source
-                .cost
-                .map(|cost| money(cost, currency.as_deref().unwrap_or_default())),
+            cost: source.cost.map(|cost| money(cost, currency.as_deref().unwrap_or_default())),
             currency,
             min_quantity: supplied.then_some(source.min_quantity),
             pack_size: supplied.then_some(source.pack_size),
@@ -102,14 +97,10 @@ impl SourceView {
 impl PausedView {
     pub fn new(paused: &Paused) -> PausedView {
         let view = |pause: &Option<Pause>| {
-            pause.as_ref().map(|pause| PauseView {
-                at: time(pause.at),
-                reason: pause.reason.clone(),
-            })
+            pause
+                .as_ref()
+                .map(|pause| PauseView { at: time(pause.at), reason: pause.reason.clone() })
         };
-        PausedView {
-            selling: view(&paused.selling),
-            buying: view(&paused.buying),
-        }
+        PausedView { selling: view(&paused.selling), buying: view(&paused.buying) }
     }
 }

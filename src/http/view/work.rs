@@ -29,11 +29,7 @@ impl AlertView {
             kind: alert.kind.as_str(),
             subject: alert.subject,
             detail: alert.detail,
-            state: if alert.closed_at.is_none() {
-                "open"
-            } else {
-                "closed"
-            },
+            state: if alert.closed_at.is_none() { "open" } else { "closed" },
             opened_at: time(alert.opened_at),
             closed_at: alert.closed_at.map(time),
             acknowledged_at: alert.acknowledged_at.map(time),

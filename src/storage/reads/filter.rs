@@ -21,9 +21,7 @@ impl Texts {
                 .filter(|(i, _)| subset & (1 << i) != 0)
                 .map(|(_, condition)| format!(" AND {condition}"))
                 .collect::<String>();
-            Sql::new(numbered(&format!(
-                "{select} WHERE TRUE{given} {order_by} LIMIT ?"
-            )))
+            Sql::new(numbered(&format!("{select} WHERE TRUE{given} {order_by} LIMIT ?")))
         });
         Texts(texts.collect())
     }

@@ -22,11 +22,7 @@ pub struct Loaded {
 }
 
 static LIST: LazyLock<Texts> = LazyLock::new(|| {
-    Texts::new(
-        &format!("SELECT {} FROM skus", SkuRow::LIST),
-        &["key > ?"],
-        "ORDER BY key",
-    )
+    Texts::new(&format!("SELECT {} FROM skus", SkuRow::LIST), &["key > ?"], "ORDER BY key")
 });
 
 texts! {
@@ -90,20 +86,16 @@ pub async fn load(db: &Db, asked: &[SkuKey]) -> Result<BTreeMap<SkuKey, Loaded>>
                 rows.into_iter().map(|r| (r.id.clone(), r.into())).collect();
             let suppliers: BTreeSet<&SourceId> = sources().map(|s| &s.source).collect();
             let rows: Vec<SupplierRow> = tx.all(&SUPPLIERS, vec![names(suppliers)]).await?;
-            let suppliers: BTreeMap<SourceId, Paused> =
-                rows.into_iter().map(Into::into).collect();
+            let suppliers: BTreeMap<SourceId, Paused> = rows.into_iter().map(Into::into).collect();
             let loaded = skus.into_iter().map(|(asked, sku)| {
                 let own = sku.sources.iter();
                 let levels = own
                     .clone()
                     .filter_map(|s| Some((s.level.clone(), levels.get(&s.level)?.clone())));
-                let suppliers = own
-                    .filter_map(|s| Some((s.source.clone(), suppliers.get(&s.source)?.clone())));
-                let loaded = Loaded {
-                    levels: levels.collect(),
-                    suppliers: suppliers.collect(),
-                    sku,
-                };
+                let suppliers =
+                    own.filter_map(|s| Some((s.source.clone(), suppliers.get(&s.source)?.clone())));
+                let loaded =
+                    Loaded { levels: levels.collect(), suppliers: suppliers.collect(), sku };
                 (asked, loaded)
             });
             Ok::<_, Error>(loaded.collect())
@@ -115,17 +107,12 @@ pub async fn load(db: &Db, asked: &[SkuKey]) -> Result<BTreeMap<SkuKey, Loaded>>
 /// By the name asked for; a key goes before an alias of the same text.
 async fn by_names(tx: &mut Tx, asked: &[SkuKey]) -> Result<BTreeMap<SkuKey, Sku>> {
     let aliases: Vec<(String, String)> = tx.all(&ALIASES, vec![names(asked)]).await?;
-    let aliases: BTreeMap<SkuKey, SkuKey> = aliases
-        .into_iter()
-        .map(|(alias, sku)| (alias.into(), sku.into()))
-        .collect();
+    let aliases: BTreeMap<SkuKey, SkuKey> =
+        aliases.into_iter().map(|(alias, sku)| (alias.into(), sku.into())).collect();
     let keys: BTreeSet<&SkuKey> = asked.iter().chain(aliases.values()).collect();
     let rows: Vec<SkuRow> = tx.all(&SKUS, vec![names(keys)]).await?;
-    let skus: BTreeMap<SkuKey, Sku> = with_sources(tx, rows)
-        .await?
-        .into_iter()
-        .map(|sku| (sku.key.clone(), sku))
-        .collect();
+    let skus: BTreeMap<SkuKey, Sku> =
+        with_sources(tx, rows).await?.into_iter().map(|sku| (sku.key.clone(), sku)).collect();
     Ok(asked
         .iter()
         .filter_map(|name| {

@@ -144,11 +144,7 @@ impl From<LedgerRow> for LedgerEntry {
             order: row.order_id,
             hold: row.line.zip(row.part),
             event: row.event,
-            by: Shift {
-                quantity: row.by_quantity,
-                held: row.by_held,
-                committed: row.by_committed,
-            },
+            by: Shift { quantity: row.by_quantity, held: row.by_held, committed: row.by_committed },
             note: row.note,
         }
     }
@@ -196,11 +192,7 @@ pub async fn ledger(
     after: Option<Position>,
     limit: i64,
 ) -> Result<Vec<LedgerEntry>> {
-    let texts: &'static Texts = if db.is_sqlite() {
-        &SQLITE_LEDGER
-    } else {
-        &POSTGRES_LEDGER
-    };
+    let texts: &'static Texts = if db.is_sqlite() { &SQLITE_LEDGER } else { &POSTGRES_LEDGER };
     let given = vec![
         after.map(|position| args![position.writer, position.seq]),
         filter.sku.as_ref().map(of_sku),

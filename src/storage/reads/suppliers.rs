@@ -76,23 +76,15 @@ pub async fn find(db: &Db, id: &SourceId) -> Result<SupplierRow> {
 ///
 /// # Errors
 /// The database's.
-pub async fn each_level(
-    db: &Db,
-    supplier: &SourceId,
-    mut see: impl FnMut(&Level),
-) -> Result<()> {
+pub async fn each_level(db: &Db, supplier: &SourceId, mut see: impl FnMut(&Level)) -> Result<()> {
     let mut after = None;
     loop {
-        let given = vec![
-            Some(args![supplier.as_str()]),
-            after.take().map(|id: String| args![id]),
-        ];
+        let given = vec![Some(args![supplier.as_str()]), after.take().map(|id: String| args![id])];
         let Some((sql, args)) = LEVELS.pick(given, BATCH) else {
             return Ok(());
         };
-        let rows: Vec<LevelRow> = db
-            .read(move |tx| Box::pin(async move { tx.all(sql, args).await }))
-            .await?;
+        let rows: Vec<LevelRow> =
+            db.read(move |tx| Box::pin(async move { tx.all(sql, args).await })).await?;
         let full = i64::try_from(rows.len()).unwrap_or(i64::MAX) > BATCH;
         after = rows.last().map(|row| row.id.to_string());
         rows.into_iter().map(Level::from).for_each(|level| see(&level));

@@ -6,7 +6,7 @@ use super::filter::Texts;
 use crate::storage::alerts::{self, Alert};
 use crate::storage::jobs::{self, JobInfo};
 use crate::storage::sql::args;
-use crate::storage::{Db, Error, Result};
+use crate::storage::{Db, Result};
 
 /// Which jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +39,7 @@ static JOBS: LazyLock<Texts> = LazyLock::new(|| {
 /// # Errors
 /// The database's.
 pub async fn alert(db: &Db, id: i64) -> Result<Option<Alert>> {
-    db.read(move |tx| Box::pin(async move { alerts::read(tx, id).await }))
-        .await
+    db.read(move |tx| Box::pin(async move { alerts::read(tx, id).await })).await
 }
 
 /// Alerts below an id, open or closed ones where asked, newest first; one more than `limit`.
@@ -61,8 +60,7 @@ pub async fn alerts(
     let Some((sql, args)) = ALERTS.pick(given, limit) else {
         return Ok(Vec::new());
     };
-    db.read(move |tx| Box::pin(async move { Ok::<_, Error>(tx.all(sql, args).await?) }))
-        .await
+    db.read(move |tx| Box::pin(async move { tx.all(sql, args).await })).await
 }
 
 /// One job.
@@ -70,8 +68,7 @@ pub async fn alerts(
 /// # Errors
 /// The database's.
 pub async fn job(db: &Db, id: i64) -> Result<Option<JobInfo>> {
-    db.read(move |tx| Box::pin(async move { jobs::read(tx, id).await }))
-        .await
+    db.read(move |tx| Box::pin(async move { jobs::read(tx, id).await })).await
 }
 
 /// Jobs below an id, newest first; one more than `limit`.
@@ -92,6 +89,5 @@ pub async fn jobs(
     let Some((sql, args)) = JOBS.pick(given, limit) else {
         return Ok(Vec::new());
     };
-    db.read(move |tx| Box::pin(async move { Ok::<_, Error>(tx.all(sql, args).await?) }))
-        .await
+    db.read(move |tx| Box::pin(async move { tx.all(sql, args).await })).await
 }

@@ -25,9 +25,7 @@ pub async fn list_alerts(
     State(app): State<App>,
     query: Query,
 ) -> Result<Json<List<AlertView>>, Problem> {
-    let open = query.choice("state", &[true, false], |open| {
-        if open { "open" } else { "closed" }
-    });
+    let open = query.choice("state", &[true, false], |open| if open { "open" } else { "closed" });
     let page = query.page(LIST);
     query.finish()?;
     let before = match page.parts::<1>()? {
@@ -58,8 +56,6 @@ pub async fn acknowledge_alert(
     let _turn = Turn::begin(&app, call, &body, Keep::Day)?;
     read_nothing(body.text())?;
     app.operations.acknowledge_alert(id).await?;
-    let alert = work::alert(&app.db, id)
-        .await?
-        .ok_or_else(|| Problem::not_found("alert"))?;
+    let alert = work::alert(&app.db, id).await?.ok_or_else(|| Problem::not_found("alert"))?;
     Ok(Json(AlertView::new(alert)))
 }

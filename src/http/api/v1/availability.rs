@@ -31,9 +31,7 @@ pub async fn get_availability(
 ) -> Result<Json<AvailabilityView>, Problem> {
     let asked = path_sku(&sku)?;
     let found = skus::load(&app.db, std::slice::from_ref(&asked)).await?;
-    let loaded = found
-        .get(&asked)
-        .ok_or_else(|| Problem::not_found("SKU"))?;
+    let loaded = found.get(&asked).ok_or_else(|| Problem::not_found("SKU"))?;
     let now = app.clock.now();
     Ok(Json(AvailabilityView::new(&app.policy, loaded, now)))
 }
@@ -60,10 +58,7 @@ pub async fn query_availability(
     if !unknown.is_empty() {
         return Err(Refusal::UnknownSku(unknown).into());
     }
-    Ok(Json(List {
-        items,
-        next_cursor: None,
-    }))
+    Ok(Json(List { items, next_cursor: None }))
 }
 
 fn read(text: &str) -> Result<Vec<SkuKey>, Problem> {

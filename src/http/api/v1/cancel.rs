@@ -56,9 +56,7 @@ pub async fn cancel_order(
 fn read_reason(text: &str) -> Result<CancelReason, Problem> {
     let report = Report::default();
     let body = Object::of_body(text, &report)?;
-    let reason = body
-        .required("reason")
-        .and_then(|v| v.choice(REASONS, CancelReason::as_str));
+    let reason = body.required("reason").and_then(|v| v.choice(REASONS, CancelReason::as_str));
     body.finish();
     report.finish(reason)
 }
@@ -80,11 +78,7 @@ pub async fn cancel_line(
     let line = line_no(&order, &line_id).ok_or_else(|| Problem::not_found("line"))?;
     let quantity = read_quantity(body.text())?;
     let render = order_answer(turn.now);
-    let command = Command::CancelLine {
-        order,
-        line,
-        quantity,
-    };
+    let command = Command::CancelLine { order, line, quantity };
     turn.act(command, render).await
 }
 

@@ -27,10 +27,8 @@ pub async fn list_jobs(
     State(app): State<App>,
     query: Query,
 ) -> Result<Json<List<JobView>>, Problem> {
-    let filter = JobFilter {
-        state: query.choice("state", STATES, |state| state),
-        kind: query.text("kind"),
-    };
+    let filter =
+        JobFilter { state: query.choice("state", STATES, |state| state), kind: query.text("kind") };
     let page = query.page(LIST);
     query.finish()?;
     let before = match page.parts::<1>()? {
@@ -61,9 +59,7 @@ pub async fn retry_job(
     let _turn = Turn::begin(&app, call, &body, Keep::Day)?;
     read_nothing(body.text())?;
     // Read first: once it is ready it may be done, and gone, before it could be shown.
-    let job = work::job(&app.db, id)
-        .await?
-        .ok_or_else(|| Problem::not_found("job"))?;
+    let job = work::job(&app.db, id).await?.ok_or_else(|| Problem::not_found("job"))?;
     app.operations.retry_job(id).await?;
     let now = work::job(&app.db, id).await?.unwrap_or(job);
     Ok(Json(JobView::new(now)))

@@ -23,17 +23,14 @@ pub async fn list_ledger(
     State(app): State<App>,
     query: Query,
 ) -> Result<Json<List<LedgerView>>, Problem> {
-    let filter = LedgerFilter {
-        sku: query.sku("sku"),
-        order: query.text("order_id").map(Into::into),
-    };
+    let filter =
+        LedgerFilter { sku: query.sku("sku"), order: query.text("order_id").map(Into::into) };
     let page = query.page(LIST);
     query.finish()?;
     let after = match page.parts::<2>()? {
-        Some([writer, seq]) => Some(Position {
-            writer: Page::number(writer)?,
-            seq: Page::number(seq)?,
-        }),
+        Some([writer, seq]) => {
+            Some(Position { writer: Page::number(writer)?, seq: Page::number(seq)? })
+        }
         None => None,
     };
     let rows = stock::ledger(&app.db, &filter, after, page.limit).await?;

@@ -23,9 +23,8 @@ pub async fn get_order(
     State(app): State<App>,
     Param(id): Param<String>,
 ) -> Result<Json<OrderView>, Problem> {
-    let order = orders::find(&app.db, &order_id(&id)?)
-        .await?
-        .ok_or_else(|| Problem::not_found("order"))?;
+    let order =
+        orders::find(&app.db, &order_id(&id)?).await?.ok_or_else(|| Problem::not_found("order"))?;
     Ok(Json(OrderView::new(&order, app.clock.now())))
 }
 

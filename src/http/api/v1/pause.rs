@@ -39,9 +39,7 @@ pub struct SupplierPausedView {
 fn read(text: &str) -> Result<(What, String), Problem> {
     let report = Report::default();
     let body = Object::of_body(text, &report)?;
-    let what = body
-        .required("what")
-        .and_then(|v| v.choice(What::ALL, What::as_str));
+    let what = body.required("what").and_then(|v| v.choice(What::ALL, What::as_str));
     let reason = body.required("reason").and_then(|v| v.text(1..=255));
     body.finish();
     report.finish(what.zip(reason))
@@ -51,10 +49,7 @@ fn supplier_answer(id: SourceId) -> impl Fn(&Outcome) -> KeptAnswer + Clone + Se
     move |outcome| match outcome {
         Outcome::Supplier(paused) => answer(
             StatusCode::OK,
-            &SupplierPausedView {
-                id: id.to_string(),
-                paused: PausedView::new(paused),
-            },
+            &SupplierPausedView { id: id.to_string(), paused: PausedView::new(paused) },
         ),
         _ => unexpected(),
     }
@@ -74,8 +69,7 @@ pub async fn pause_sku(
     let sku = path_sku(&sku)?;
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let (what, reason) = read(body.text())?;
-    turn.act(Command::PauseSku { sku, what, reason }, sku_answer)
-        .await
+    turn.act(Command::PauseSku { sku, what, reason }, sku_answer).await
 }
 
 /// Sell or buy a SKU again.
@@ -92,8 +86,7 @@ pub async fn resume_sku(
     let sku = path_sku(&sku)?;
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let (what, reason) = read(body.text())?;
-    turn.act(Command::ResumeSku { sku, what, reason }, sku_answer)
-        .await
+    turn.act(Command::ResumeSku { sku, what, reason }, sku_answer).await
 }
 
 /// Stop selling from or buying at a supplier.
@@ -111,11 +104,7 @@ pub async fn pause_supplier(
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let (what, reason) = read(body.text())?;
     let render = supplier_answer(supplier.clone());
-    let command = Command::PauseSupplier {
-        supplier,
-        what,
-        reason,
-    };
+    let command = Command::PauseSupplier { supplier, what, reason };
     turn.act(command, render).await
 }
 
@@ -134,11 +123,7 @@ pub async fn resume_supplier(
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let (what, reason) = read(body.text())?;
     let render = supplier_answer(supplier.clone());
-    let command = Command::ResumeSupplier {
-        supplier,
-        what,
-        reason,
-    };
+    let command = Command::ResumeSupplier { supplier, what, reason };
     turn.act(command, render).await
 }
 

@@ -64,9 +64,8 @@ fn names_currency(body: &Body) -> Result<bool, Problem> {
 
 /// The currency that an order's amounts are in.
 pub async fn order_currency(app: &App, order: &OrderId) -> Result<Currency, Problem> {
-    let code = orders::currency(&app.db, order)
-        .await?
-        .ok_or_else(|| Problem::not_found("order"))?;
+    let code =
+        orders::currency(&app.db, order).await?.ok_or_else(|| Problem::not_found("order"))?;
     Currency::parse(&code).map_err(|e| {
         tracing::error!(order.id = %order, error = %e, "an order has no currency");
         Problem::internal()
@@ -80,17 +79,13 @@ fn read(text: &str, order: OrderId, own: Option<Currency>) -> Result<Command, Pr
     if let Some(status) = body.nullable("status") {
         let known = status.choice(&["in_progress"], |word| word);
         body.finish();
-        let command = id.zip(known).map(|(payment_id, _)| Command::PaymentInProgress {
-            order,
-            payment_id,
-        });
+        let command =
+            id.zip(known).map(|(payment_id, _)| Command::PaymentInProgress { order, payment_id });
         return report.finish(command);
     }
     let given = body.nullable("currency").map(|v| v.currency());
     let currency = given.unwrap_or(own);
-    let amount = body
-        .required("amount")
-        .and_then(|v| v.amount_above_zero(currency));
+    let amount = body.required("amount").and_then(|v| v.amount_above_zero(currency));
     let paid_at = body.nullable("paid_at").and_then(|v| v.time());
     body.finish();
     let payment = id.zip(amount).map(|(id, amount)| Capture {

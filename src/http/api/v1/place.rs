@@ -88,9 +88,7 @@ pub async fn place_order(
     call: Call,
     body: Body,
 ) -> Result<Response, Problem> {
-    place(&app, call, &body)
-        .await
-        .map_err(|problem| note_payment(problem, &body))
+    place(&app, call, &body).await.map_err(|problem| note_payment(problem, &body))
 }
 
 async fn place(app: &App, call: Call, body: &Body) -> Result<Response, Problem> {
@@ -99,13 +97,7 @@ async fn place(app: &App, call: Call, body: &Body) -> Result<Response, Problem> 
     placement.idempotency = turn.placement_key();
     let command = Command::Place(Box::new(placement));
     let reply = app.engine.submit(Envelope::from(command)).await?;
-    let replayed = matches!(
-        &reply,
-        Reply::Outcome(Outcome::Order {
-            touch: Touch::Replayed,
-            ..
-        })
-    );
+    let replayed = matches!(&reply, Reply::Outcome(Outcome::Order { touch: Touch::Replayed, .. }));
     let mut response = respond(&reply, order_answer(turn.now));
     if replayed {
         let headers = response.headers_mut();
@@ -138,26 +130,19 @@ fn read_object(body: Object<'_>, id: OrderId) -> Option<Placement> {
     let channel = body.required("channel").and_then(|v| v.external_text());
     let external_id = body.required("external_id").and_then(|v| v.external_text());
     let currency = body.required("currency").and_then(|v| v.currency());
-    let lines = body
-        .required("lines")
-        .and_then(|v| v.array(1..=100))
-        .and_then(|lines| {
-            // Every line is read, so that all faults are told.
-            let lines: Vec<_> = lines.iter().map(|v| read_line(v, currency)).collect();
-            lines.into_iter().collect::<Option<Vec<_>>>()
-        });
+    let lines = body.required("lines").and_then(|v| v.array(1..=100)).and_then(|lines| {
+        // Every line is read, so that all faults are told.
+        let lines: Vec<_> = lines.iter().map(|v| read_line(v, currency)).collect();
+        lines.into_iter().collect::<Option<Vec<_>>>()
+    });
     let money = |name: &str| match body.nullable(name) {
         Some(value) => value.amount(currency),
         None => Some(0),
     };
     let (shipping, discount) = (money("shipping"), money("discount"));
     let customer = body.nullable("customer").and_then(|v| read_customer(&v));
-    let ship_to = body
-        .nullable("ship_to")
-        .and_then(|v| read_address(v.object()));
-    let payment = body
-        .nullable("payment")
-        .and_then(|v| read_payment(&v, currency));
+    let ship_to = body.nullable("ship_to").and_then(|v| read_address(v.object()));
+    let payment = body.nullable("payment").and_then(|v| read_payment(&v, currency));
     let short_policy = match body.nullable("short_policy") {
         Some(value) => value.choice(ShortPolicy::ALL, ShortPolicy::as_str),
         None => Some(ShortPolicy::CancelOrder),
@@ -189,11 +174,7 @@ fn read_line(value: &Value<'_>, currency: Option<Currency>) -> Option<PlacementL
     let quantity = line.required("quantity").and_then(|v| v.quantity());
     let unit_price = line.required("unit_price").and_then(|v| v.amount(currency));
     line.finish();
-    Some(PlacementLine {
-        sku: sku?,
-        quantity: quantity?,
-        unit_price: unit_price?,
-    })
+    Some(PlacementLine { sku: sku?, quantity: quantity?, unit_price: unit_price? })
 }
 
 fn read_customer(value: &Value<'_>) -> Option<Customer> {
@@ -207,17 +188,10 @@ fn read_customer(value: &Value<'_>) -> Option<Customer> {
 fn read_payment(value: &Value<'_>, currency: Option<Currency>) -> Option<Capture> {
     let payment = value.object()?;
     let id = payment.required("id").and_then(|v| v.external_text());
-    let amount = payment
-        .required("amount")
-        .and_then(|v| v.amount_above_zero(currency));
+    let amount = payment.required("amount").and_then(|v| v.amount_above_zero(currency));
     let paid_at = payment.nullable("paid_at").and_then(|v| v.time());
     payment.finish();
-    Some(Capture {
-        id: id?,
-        amount: amount?,
-        currency: None,
-        paid_at,
-    })
+    Some(Capture { id: id?, amount: amount?, currency: None, paid_at })
 }
 
 /// The total must fit, and the discount must not exceed what it is taken from.
@@ -231,9 +205,7 @@ fn check_total(
         return;
     };
     let gross = lines.iter().try_fold(shipping, |sum, line| {
-        line.unit_price
-            .checked_mul(line.quantity)
-            .and_then(|amount| sum.checked_add(amount))
+        line.unit_price.checked_mul(line.quantity).and_then(|amount| sum.checked_add(amount))
     });
     match gross {
         None => body.fault("lines", "add up to too large an amount"),
@@ -247,11 +219,8 @@ fn check_total(
 /// SHA-256 over what makes two placements the same order: currency, lines, shipping, discount and
 /// address, as they were understood.
 fn content_hash(placement: &Placement) -> String {
-    let lines: Vec<_> = placement
-        .lines
-        .iter()
-        .map(|l| (l.sku.as_str(), l.quantity, l.unit_price))
-        .collect();
+    let lines: Vec<_> =
+        placement.lines.iter().map(|l| (l.sku.as_str(), l.quantity, l.unit_price)).collect();
     let content = json!([
         placement.currency,
         lines,

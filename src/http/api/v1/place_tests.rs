@@ -47,11 +47,10 @@ fn with_quantity(text: &str) -> String {
 #[test]
 fn a_whole_placement_is_read_in_minor_units() {
     let placement = placed(json!({}));
-    assert_eq!(placement.lines, [PlacementLine {
-        sku: "SHOE-42".into(),
-        quantity: 1,
-        unit_price: 1999
-    }]);
+    assert_eq!(
+        placement.lines,
+        [PlacementLine { sku: "SHOE-42".into(), quantity: 1, unit_price: 1999 }]
+    );
     assert_eq!((placement.shipping, placement.discount), (400, 0));
     assert_eq!(placement.short_policy, ShortPolicy::CancelLines);
     let payment = placement.payment.expect("a payment");
@@ -68,7 +67,8 @@ fn what_may_be_absent_may_be_absent() {
     assert_eq!(placement.short_policy, ShortPolicy::CancelOrder);
     assert_eq!((placement.customer, placement.ship_to), (None, None));
     assert_eq!(placement.payment, None);
-    let text = body(json!({"payment": null})).replace("\"shipping\"", "\"payment\":null,\"shipping\"");
+    let text =
+        body(json!({"payment": null})).replace("\"shipping\"", "\"payment\":null,\"shipping\"");
     assert!(read(&text, OrderId::from("o")).is_ok());
 }
 
@@ -88,7 +88,8 @@ fn quantities_of_case_c126() {
 fn totals_of_case_c125_never_overflow() {
     // 2^63 - 1 minor units is the most that can be written.
     let line = |quantity, price| json!({"sku": "A", "quantity": quantity, "unit_price": price});
-    let fits = json!({"lines": [line(1, "92233720368547758.07")], "shipping": null, "payment": null});
+    let fits =
+        json!({"lines": [line(1, "92233720368547758.07")], "shipping": null, "payment": null});
     assert!(read(&body(fits), OrderId::from("o")).is_ok());
     for lines in [
         json!([line(2, "92233720368547758.07")]),
@@ -124,7 +125,10 @@ fn money_follows_its_currency() {
     // An unknown currency is one fault, not one for each amount.
     assert_eq!(faults(&body(json!({"currency": "usd"}))), ["currency"]);
     assert_eq!(faults(&body(json!({"shipping": 4}))), ["shipping"]);
-    assert_eq!(faults(&body(json!({"payment": {"id": "p", "amount": "0.00"}}))), ["payment.amount"]);
+    assert_eq!(
+        faults(&body(json!({"payment": {"id": "p", "amount": "0.00"}}))),
+        ["payment.amount"]
+    );
 }
 
 #[test]
@@ -136,11 +140,24 @@ fn all_faults_are_told_at_once_with_their_paths() {
         "short_policy": "later"}));
     let mut found = faults(&text);
     found.sort();
-    assert_eq!(found, [
-        "channel", "colour", "customer.id", "customer.phone", "external_id",
-        "lines[0].quantity", "lines[0].sku", "lines[0].unit_price", "lines[1].note",
-        "payment.amount", "payment.id", "ship_to", "short_policy",
-    ]);
+    assert_eq!(
+        found,
+        [
+            "channel",
+            "colour",
+            "customer.id",
+            "customer.phone",
+            "external_id",
+            "lines[0].quantity",
+            "lines[0].sku",
+            "lines[0].unit_price",
+            "lines[1].note",
+            "payment.amount",
+            "payment.id",
+            "ship_to",
+            "short_policy",
+        ]
+    );
 }
 
 #[test]

@@ -99,10 +99,7 @@ pub async fn resolve_purchase(
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let resolution = read(body.text())?;
     let render = purchase_answer(purchase.clone());
-    let command = Command::ResolvePurchase {
-        purchase,
-        resolution,
-    };
+    let command = Command::ResolvePurchase { purchase, resolution };
     turn.act(command, render).await
 }
 

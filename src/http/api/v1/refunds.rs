@@ -62,11 +62,7 @@ pub async fn refund_order(
     let turn = Turn::begin(&app, call, &body, Keep::ForEver)?;
     let currency = order_currency(&app, &order).await?;
     let (amount, reason) = read_refund(body.text(), currency)?;
-    let command = Command::RefundOrder {
-        order,
-        amount,
-        reason,
-    };
+    let command = Command::RefundOrder { order, amount, reason };
     let render = order_answer(turn.now);
     turn.act(command, render).await
 }
@@ -74,9 +70,7 @@ pub async fn refund_order(
 fn read_refund(text: &str, currency: Currency) -> Result<(i64, String), Problem> {
     let report = Report::default();
     let body = Object::of_body(text, &report)?;
-    let amount = body
-        .required("amount")
-        .and_then(|v| v.amount_above_zero(Some(currency)));
+    let amount = body.required("amount").and_then(|v| v.amount_above_zero(Some(currency)));
     let reason = body.required("reason").and_then(|v| v.text(1..=255));
     body.finish();
     report.finish(amount.zip(reason))
@@ -142,20 +136,16 @@ pub async fn resolve_refund(
     let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let (made, reference) = read_resolution(body.text())?;
     let render = refund_answer(refund.clone());
-    let command = Command::ResolveRefund {
-        refund,
-        made,
-        reference,
-    };
+    let command = Command::ResolveRefund { refund, made, reference };
     turn.act(command, render).await
 }
 
 fn read_resolution(text: &str) -> Result<(bool, Option<String>), Problem> {
     let report = Report::default();
     let body = Object::of_body(text, &report)?;
-    let made = body.required("outcome").and_then(|v| {
-        v.choice(&[true, false], |made| if made { "succeeded" } else { "not_made" })
-    });
+    let made = body
+        .required("outcome")
+        .and_then(|v| v.choice(&[true, false], |made| if made { "succeeded" } else { "not_made" }));
     // Only what was made has a reference.
     let reference = match made {
         Some(true) => body.nullable("reference").and_then(|v| v.text(1..=255)),
@@ -175,10 +165,9 @@ fn refund_answer(id: RefundId) -> impl Fn(&Outcome) -> KeptAnswer + Clone + Send
 
 fn shown(order: &Order, id: &RefundId) -> KeptAnswer {
     match order.refunds.iter().find(|refund| &refund.id == id) {
-        Some(refund) => answer(
-            StatusCode::OK,
-            &RefundView::new(&order.id, &order.currency, refund),
-        ),
+        Some(refund) => {
+            answer(StatusCode::OK, &RefundView::new(&order.id, &order.currency, refund))
+        }
         None => unexpected(),
     }
 }

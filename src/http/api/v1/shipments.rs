@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(problem.body()["errors"][0]["field"], "lines[1].line_id");
         let text = r#"{"lines":[{"line_id":"p.2","quantity":0}],"carrier":""}"#;
         let errors = read(text, "o".into()).expect_err("refused").body()["errors"].clone();
-        let fields: Vec<_> = errors.as_array().expect("a list").iter().map(|e| &e["field"]).collect();
+        let fields: Vec<_> =
+            errors.as_array().expect("a list").iter().map(|e| &e["field"]).collect();
         assert_eq!(fields, ["lines[0].line_id", "lines[0].quantity", "carrier", "tracking_number"]);
     }
 }

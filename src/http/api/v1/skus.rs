@@ -112,9 +112,8 @@ pub async fn get_sku(
     State(app): State<App>,
     Param(sku): Param<String>,
 ) -> Result<Json<SkuView>, Problem> {
-    let sku = skus::find(&app.db, &path_sku(&sku)?)
-        .await?
-        .ok_or_else(|| Problem::not_found("SKU"))?;
+    let sku =
+        skus::find(&app.db, &path_sku(&sku)?).await?.ok_or_else(|| Problem::not_found("SKU"))?;
     Ok(Json(SkuView::new(&sku)))
 }
 
@@ -217,9 +216,7 @@ fn read_watermark(value: &Value<'_>) -> Option<Watermark> {
 fn read_source(value: &Value<'_>, sku: &SkuKey, policy: &Policy) -> Option<Source> {
     let object = value.object()?;
     let name = object.required("source").and_then(|v| v.text(1..=32));
-    let kind = object
-        .required("kind")
-        .and_then(|v| v.choice(Kind::ALL, Kind::as_str));
+    let kind = object.required("kind").and_then(|v| v.choice(Kind::ALL, Kind::as_str));
     let buffer = object.optional("buffer").and_then(|v| v.integer(0..=MAX_FIGURE));
     let name = name.map(SourceId::from);
     if let (Some(name), Some(kind)) = (&name, kind) {
@@ -273,10 +270,9 @@ fn read_supplied(
     let spec_id = object.nullable("spec_id").and_then(|v| id(&v));
     let currency = match object.nullable("currency") {
         Some(value) => value.currency(),
-        None => policy
-            .suppliers
-            .get(&source)
-            .and_then(|terms| Currency::parse(&terms.currency).ok()),
+        None => {
+            policy.suppliers.get(&source).and_then(|terms| Currency::parse(&terms.currency).ok())
+        }
     };
     let cost = object.nullable("cost").and_then(|v| v.amount(currency));
     let units = |name: &str| match object.optional(name) {
@@ -284,10 +280,7 @@ fn read_supplied(
         None => Some(1),
     };
     let (min_quantity, pack_size) = (units("min_quantity"), units("pack_size"));
-    let item = Item {
-        offer_id: offer_id?,
-        spec_id,
-    };
+    let item = Item { offer_id: offer_id?, spec_id };
     Some(Source {
         level: LevelId::supplier(&source, &item),
         source,

@@ -68,7 +68,8 @@ fn the_contract_s_example_is_read() {
 
 #[test]
 fn what_is_absent_is_the_default() {
-    let read = with(json!({"source": "s1688", "kind": "supplier", "offer_id": "1", "cost": "1.50"}));
+    let read =
+        with(json!({"source": "s1688", "kind": "supplier", "offer_id": "1", "cost": "1.50"}));
     let read = read.expect("a SKU");
     assert_eq!((read.class, read.watermark), (Class::Normal, Watermark::default()));
     let source = &read.sources[0];
@@ -95,7 +96,9 @@ fn a_source_is_a_warehouse_or_a_configured_supplier_and_says_what_belongs_to_it(
     ] {
         assert_eq!(with(source.clone()), Err(vec![field.to_owned()]), "{source}");
     }
-    for (name, value) in [("cost", json!("1.005")), ("min_quantity", json!(0)), ("pack_size", json!(1.0))] {
+    for (name, value) in
+        [("cost", json!("1.005")), ("min_quantity", json!(0)), ("pack_size", json!(1.0))]
+    {
         let mut source = json!({"source": "s1688", "kind": "supplier", "offer_id": "1"});
         source[name] = value;
         assert_eq!(with(source), Err(vec![format!("sources[0].{name}")]));

@@ -75,9 +75,7 @@ fn read(text: &str, sku: SkuKey) -> Result<Command, Problem> {
         }),
         (None, Some(to)) => {
             let to = to.integer(0..=MAX_FIGURE);
-            let if_version = body
-                .optional("if_version")
-                .and_then(|v| v.integer(0..=i64::MAX));
+            let if_version = body.optional("if_version").and_then(|v| v.integer(0..=i64::MAX));
             let release_newest = body.optional("release_newest").and_then(|v| v.boolean());
             to.map(|to| StockChange::Set {
                 to,
@@ -115,10 +113,9 @@ mod tests {
         match read(text, "A".into()) {
             Ok(Command::ChangeStock { change, .. }) => Ok(change),
             Ok(other) => panic!("{other:?}"),
-            Err(problem) => Err(problem.body()["errors"][0]["field"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()),
+            Err(problem) => {
+                Err(problem.body()["errors"][0]["field"].as_str().unwrap_or_default().to_owned())
+            }
         }
     }
 
@@ -129,7 +126,9 @@ mod tests {
             Ok(StockChange::Delta(-2))
         );
         assert_eq!(
-            change(r#"{"source":"main","set_to":0,"if_version":7,"reason":"count","release_newest":true}"#),
+            change(
+                r#"{"source":"main","set_to":0,"if_version":7,"reason":"count","release_newest":true}"#
+            ),
             Ok(StockChange::Set { to: 0, if_version: Some(7), release_newest: true })
         );
         assert_eq!(

@@ -60,10 +60,7 @@ pub async fn list_suppliers(
     for (id, terms) in &app.policy.suppliers {
         items.push(view(&app, id, terms).await?);
     }
-    Ok(Json(List {
-        items,
-        next_cursor: None,
-    }))
+    Ok(Json(List { items, next_cursor: None }))
 }
 
 /// One supplier.
@@ -92,10 +89,7 @@ pub async fn sync_supplier(
     let _turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let accept_suspect = read_sync(body.text())?;
     app.operations.sync(&id, accept_suspect).await?;
-    let view = SyncView {
-        supplier: id.to_string(),
-        accept_suspect,
-    };
+    let view = SyncView { supplier: id.to_string(), accept_suspect };
     Ok((StatusCode::ACCEPTED, Json(view)))
 }
 
