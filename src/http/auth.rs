@@ -15,7 +15,7 @@ use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::App;
+use super::Shared;
 use super::problem::Problem;
 use crate::settings::{KeySettings, Role};
 
@@ -106,7 +106,7 @@ pub fn permits(role: Role, method: &Method, route: &str) -> bool {
 }
 
 /// Lets a request through with its [`Caller`], or answers for it.
-pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub async fn check(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         // No such path: the fallback says so to anybody.
         return next.run(request).await;

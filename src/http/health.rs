@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::App;
+use super::{App, Shared};
 
 /// The store must answer within this.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -85,7 +85,7 @@ pub async fn healthz() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "operations", responses(
     (status = 200, description = "`ready` or `degraded`", body = Readiness),
     (status = 503, description = "`unavailable`", body = Readiness)))]
-pub async fn readyz(State(app): State<App>) -> Response {
+pub async fn readyz(State(app): State<Shared>) -> Response {
     let mut checks = vec![storage(&app).await];
     checks.extend((app.probe)());
     let readiness = Readiness::of(checks);

@@ -14,7 +14,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::App;
+use super::Shared;
 use super::auth::Caller;
 use super::extract::Body;
 use super::problem::Problem;
@@ -76,19 +76,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Call {
         if keys.next().is_some() {
             return Err(Problem::invalid_field("Idempotency-Key", "is given twice"));
         }
-        Ok(Call {
-            caller,
-            path: parts.uri.path().to_owned(),
-            key: key.filter(|key| !key.is_empty()),
-        })
+        Ok(Call { caller, path: parts.uri.path().to_owned(), key })
     }
+}
+
+fn key_length() -> Problem {
+    Problem::invalid_field("Idempotency-Key", "must have 1 to 255 characters")
 }
 
 fn read_key(value: &HeaderValue) -> Result<String, Problem> {
     let text = std::str::from_utf8(value.as_bytes())
         .map_err(|_| Problem::invalid_field("Idempotency-Key", "must be UTF-8"))?;
     if text.chars().count() > 255 {
-        return Err(Problem::invalid_field("Idempotency-Key", "must have 1 to 255 characters"));
+        return Err(key_length());
     }
     Ok(text.to_owned())
 }
@@ -104,7 +104,7 @@ pub enum Keep {
 
 /// A request's turn: from here on nobody else runs under its key in this process.
 pub struct Turn {
-    app: App,
+    app: Shared,
     scope: Option<Scope>,
     body_hash: String,
     keep: Keep,
@@ -116,11 +116,13 @@ pub struct Turn {
 
 impl Turn {
     /// # Errors
-    /// `400 idempotency_key_required`, or `409 request_in_progress`.
-    pub fn begin(app: &App, call: Call, body: &Body, keep: Keep) -> Result<Turn, Problem> {
+    /// `400 idempotency_key_required`, `409 request_in_progress`, or `422` for an empty key.
+    pub fn begin(app: &Shared, call: Call, body: &Body, keep: Keep) -> Result<Turn, Problem> {
         let Call { caller, path, key } = call;
-        if key.is_none() && keep == Keep::ForEver {
-            return Err(Problem::key_required());
+        match key.as_deref() {
+            None | Some("") if keep == Keep::ForEver => return Err(Problem::key_required()),
+            Some("") => return Err(key_length()),
+            _ => {}
         }
         let scope = key.map(|key| (caller.name.to_string(), path, key));
         let held = match &scope {

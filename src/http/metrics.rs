@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-use super::App;
+use super::Shared;
 
 /// Upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 13] =
@@ -72,7 +72,7 @@ pub fn record(method: &str, route: &str, status: u16, code: &'static str, took: 
 /// What the daemon has counted, as Prometheus text.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "Prometheus text", content_type = "text/plain", body = String)))]
-pub async fn metrics(State(app): State<App>) -> impl IntoResponse {
+pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
     let text_type = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, text_type)], app.metrics.render())
 }

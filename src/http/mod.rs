@@ -41,8 +41,7 @@ pub use idempotency::Running;
 use operations::Operations;
 use problem::{Problem, ProblemBody};
 
-/// What handlers share; cheap to clone.
-#[derive(Clone)]
+/// What handlers share.
 pub struct App {
     pub engine: Engine,
     /// For reads alone.
@@ -59,6 +58,9 @@ pub struct App {
     pub running: Running,
 }
 
+/// As handlers are given it.
+type Shared = Arc<App>;
+
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -71,7 +73,7 @@ pub struct App {
 )]
 struct Document;
 
-fn documented() -> OpenApiRouter<App> {
+fn documented() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
@@ -98,6 +100,10 @@ pub fn openapi() -> Result<String, serde_json::Error> {
 
 /// Everything that is served.
 pub fn router(app: App) -> Router {
+    routed(Arc::new(app))
+}
+
+fn routed(app: Shared) -> Router {
     let (router, document) = documented().split_for_parts();
     let document = finished(document);
     let served = document.clone();
@@ -106,8 +112,8 @@ pub fn router(app: App) -> Router {
         .merge(SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/openapi.json")))
         .fallback(|| async { Problem::not_found("path") })
         .method_not_allowed_fallback(|| async { Problem::method_not_allowed() })
-        .layer(middleware::from_fn_with_state(app.clone(), auth::check))
-        .layer(middleware::from_fn_with_state(app.clone(), request::observe))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), request::observe))
         .with_state(app)
 }
 

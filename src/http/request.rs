@@ -10,14 +10,14 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tracing::Instrument;
 
-use super::App;
+use super::Shared;
 use super::problem::{Code, Problem};
 
 /// Names a request in its answer and in the logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Runs a request inside its span and answers under its id, whatever happens in it.
-pub async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let id = given_id(&request).unwrap_or_else(|| app.ids.next(app.clock.now()));
     let method = request.method().clone();
     let route = request

@@ -42,7 +42,7 @@ impl Operations for Busy {
 
 struct Server {
     router: Router,
-    app: App,
+    app: Shared,
     _folder: tempfile::TempDir,
 }
 
@@ -122,7 +122,8 @@ async fn server() -> Server {
         metrics: metrics::detached().expect("a recorder"),
         running: Running::default(),
     };
-    Server { router: router(app.clone()), app, _folder: folder }
+    let app = Arc::new(app);
+    Server { router: routed(Arc::clone(&app)), app, _folder: folder }
 }
 
 impl Server {
@@ -282,6 +283,12 @@ async fn a_key_whose_first_request_runs_is_refused_until_it_ends() {
     assert_eq!(other.status, 201);
     drop(held);
     assert_eq!(server.with("POST", "/v1/orders", SHOP, &body, &key).await.status, 201);
+    let empty = server.with("POST", "/v1/orders", SHOP, &body, &[("idempotency-key", "")]).await;
+    assert_eq!((empty.status, &empty.body["errors"][0]["field"]), (422, &json!("Idempotency-Key")));
+    let stock = r#"{"source":"main","delta":1,"reason":"found"}"#;
+    let empty = [("idempotency-key", "")];
+    let empty = server.with("POST", "/v1/skus/A/stock", OPS, stock, &empty).await;
+    assert_eq!((empty.status, &empty.body["code"]), (400, &json!("idempotency_key_required")));
     let long = "k".repeat(256);
     let long = server.with("POST", "/v1/orders", SHOP, &body, &[("idempotency-key", &long)]).await;
     assert_eq!((long.status, &long.body["errors"][0]["field"]), (422, &json!("Idempotency-Key")));
@@ -330,6 +337,9 @@ async fn every_answer_has_a_request_id_and_every_error_is_a_problem() {
         assert_eq!(answer.headers["content-type"], "application/problem+json");
         assert_eq!(answer.headers["x-request-id"].len(), 32);
     }
+    let wrong = server.send("DELETE", "/v1/orders", OPS, "").await;
+    let allowed = wrong.headers["allow"].to_str().expect("text");
+    assert!(["GET", "POST"].iter().all(|method| allowed.contains(method)), "{allowed}");
     let named = [("x-request-id", "mine-1")];
     let answer = server.with("GET", "/healthz", "", "", &named).await;
     assert_eq!(
@@ -341,9 +351,9 @@ async fn every_answer_has_a_request_id_and_every_error_is_a_problem() {
 #[tokio::test]
 async fn a_panic_in_a_handler_is_an_answer() {
     let server = server().await;
-    async fn broken() -> &'static str {
-        let none: Option<&str> = None;
-        none.expect("nothing")
+    async fn broken(uri: axum::http::Uri) -> &'static str {
+        let query = uri.query().map(|_| "there is a query");
+        query.expect("nothing")
     }
     let router = Router::new().route("/broken", get(broken));
     let observe = middleware::from_fn_with_state(server.app.clone(), request::observe);
@@ -503,4 +513,55 @@ async fn the_document_is_the_same_everywhere_and_names_every_path() {
         .collect();
     assert!(printed["openapi"].as_str().expect("a version").starts_with("3.1"));
     insta::assert_snapshot!(paths.join("\n"));
+}
+
+/// Sends one request over a connection and reads until the server closes it.
+async fn over_tcp(address: std::net::SocketAddr, request: String) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("connects");
+    stream.write_all(request.as_bytes()).await.expect("sends");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("reads");
+    answer
+}
+
+#[tokio::test]
+async fn what_was_begun_before_the_stop_is_answered() {
+    let server = server().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (begun, has_begun) = tokio::sync::oneshot::channel::<()>();
+    let (go_on, may_go_on) = tokio::sync::oneshot::channel::<()>();
+    let held = std::sync::Mutex::new(Some((begun, may_go_on)));
+    let held = Arc::new(held);
+    let slow = move || {
+        let held = held.lock().ok().and_then(|mut held| held.take());
+        async move {
+            if let Some((begun, may_go_on)) = held {
+                begun.send(()).expect("told");
+                may_go_on.await.expect("told");
+            }
+            "done"
+        }
+    };
+    let router = server.router.clone().route("/slow", get(slow));
+    let serving = tokio::spawn(serve(listener, router, async {
+        stopped.await.expect("told");
+    }));
+    // From this machine the metrics need no key.
+    let get =
+        |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let metrics = over_tcp(address, get("/metrics")).await;
+    assert!(metrics.starts_with("HTTP/1.1 200 OK"), "{metrics}");
+    let orders = over_tcp(address, get("/v1/orders")).await;
+    assert!(orders.starts_with("HTTP/1.1 401"), "{orders}");
+
+    let request = tokio::spawn(over_tcp(address, get("/slow")));
+    has_begun.await.expect("begun");
+    stop.send(()).expect("told");
+    go_on.send(()).expect("told");
+    let answer = request.await.expect("ends");
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("done"), "{answer}");
+    serving.await.expect("ends").expect("served");
 }

@@ -6,7 +6,7 @@ use super::filter::Texts;
 use crate::storage::alerts::{self, Alert};
 use crate::storage::jobs::{self, JobInfo};
 use crate::storage::sql::args;
-use crate::storage::{Db, Error, Result};
+use crate::storage::{Db, Result};
 
 /// Which jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub async fn alerts(
     let Some((sql, args)) = ALERTS.pick(given, limit) else {
         return Ok(Vec::new());
     };
-    db.read(move |tx| Box::pin(async move { Ok::<_, Error>(tx.all(sql, args).await?) })).await
+    db.read(move |tx| Box::pin(async move { tx.all(sql, args).await })).await
 }
 
 /// One job.
@@ -89,5 +89,5 @@ pub async fn jobs(
     let Some((sql, args)) = JOBS.pick(given, limit) else {
         return Ok(Vec::new());
     };
-    db.read(move |tx| Box::pin(async move { Ok::<_, Error>(tx.all(sql, args).await?) })).await
+    db.read(move |tx| Box::pin(async move { tx.all(sql, args).await })).await
 }

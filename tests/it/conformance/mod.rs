@@ -10,6 +10,7 @@ mod items;
 mod jobs;
 mod locks;
 mod migrations;
+mod reads;
 mod save;
 
 use std::str::FromStr;

@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::number_id;
 use super::progress::read_nothing;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Page, Param, Query};
 use crate::http::idempotency::{Call, Keep, Turn};
 use crate::http::problem::{Problem, Problems};
@@ -22,7 +22,7 @@ const LIST: &str = "alerts";
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<AlertView>), Problems))]
 pub async fn list_alerts(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<AlertView>>, Problem> {
     let open = query.choice("state", &[true, false], |open| if open { "open" } else { "closed" });
@@ -47,7 +47,7 @@ pub async fn list_alerts(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, body = AlertView), Problems))]
 pub async fn acknowledge_alert(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

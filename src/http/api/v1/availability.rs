@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::path_sku;
 use crate::domain::names::SkuKey;
 use crate::domain::outcome::Refusal;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::idempotency::Call;
 use crate::http::problem::{Problem, Problems};
@@ -26,7 +26,7 @@ pub struct QueryAvailability {
     params(("sku" = String, Path)),
     responses((status = 200, body = AvailabilityView), Problems))]
 pub async fn get_availability(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
 ) -> Result<Json<AvailabilityView>, Problem> {
     let asked = path_sku(&sku)?;
@@ -40,7 +40,7 @@ pub async fn get_availability(
 #[utoipa::path(post, path = "/v1/availability", tag = "stock", request_body = QueryAvailability,
     responses((status = 200, body = List<AvailabilityView>), Problems))]
 pub async fn query_availability(
-    State(app): State<App>,
+    State(app): State<Shared>,
     _: Call,
     body: Body,
 ) -> Result<Json<List<AvailabilityView>>, Problem> {

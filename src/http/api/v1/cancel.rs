@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::{order_answer, order_id};
 use crate::domain::command::Command;
 use crate::domain::order::CancelReason;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::idempotency::{Call, Keep, Turn};
 use crate::http::problem::{Problem, Problems};
@@ -38,7 +38,7 @@ pub struct CancelLine {
     request_body = CancelOrder,
     responses((status = 200, body = OrderView), (status = 202, body = OrderView), Problems))]
 pub async fn cancel_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
@@ -68,7 +68,7 @@ fn read_reason(text: &str) -> Result<CancelReason, Problem> {
     request_body = CancelLine,
     responses((status = 200, body = OrderView), Problems))]
 pub async fn cancel_line(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param((id, line_id)): Param<(String, String)>,
     call: Call,
     body: Body,

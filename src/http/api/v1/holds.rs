@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 
 use crate::domain::order::HoldState;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Page, Query};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
@@ -21,7 +21,7 @@ const LIST: &str = "holds";
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<HoldView>), Problems))]
 pub async fn list_holds(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<HoldView>>, Problem> {
     let filter = HoldFilter {

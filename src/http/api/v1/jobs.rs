@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::number_id;
 use super::progress::read_nothing;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Page, Param, Query};
 use crate::http::idempotency::{Call, Keep, Turn};
 use crate::http::problem::{Problem, Problems};
@@ -24,7 +24,7 @@ const STATES: &[&str] = &["ready", "running", "dead"];
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<JobView>), Problems))]
 pub async fn list_jobs(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<JobView>>, Problem> {
     let filter =
@@ -50,7 +50,7 @@ pub async fn list_jobs(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, body = JobView), Problems))]
 pub async fn retry_job(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Page, Query};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
@@ -20,7 +20,7 @@ const LIST: &str = "ledger";
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<LedgerView>), Problems))]
 pub async fn list_ledger(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<LedgerView>>, Problem> {
     let filter =

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::super::App;
+use super::super::Shared;
 use super::super::idempotency::{answer, unexpected};
 use super::super::problem::Problem;
 use super::super::view::order::OrderView;
@@ -34,7 +34,7 @@ pub mod stock;
 pub mod suppliers;
 
 /// Every route of the version. Two POST paths must not share one `routes!`: that panics at start.
-pub fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(place::place_order, orders::list_orders))
         .routes(routes!(orders::get_order))

@@ -6,7 +6,7 @@ use axum::extract::State;
 use super::order_id;
 use crate::domain::names::OrderId;
 use crate::domain::order::State as OrderState;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Page, Param, Query};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
@@ -20,7 +20,7 @@ const LIST: &str = "orders";
     params(("id" = String, Path)),
     responses((status = 200, body = OrderView), Problems))]
 pub async fn get_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
 ) -> Result<Json<OrderView>, Problem> {
     let order =
@@ -37,7 +37,7 @@ pub async fn get_order(
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<OrderView>), Problems))]
 pub async fn list_orders(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<OrderView>>, Problem> {
     let filter = Filter {

@@ -14,7 +14,7 @@ use crate::domain::names::SourceId;
 use crate::domain::outcome::Outcome;
 use crate::domain::sku::What;
 use crate::engine::KeptAnswer;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::idempotency::{Call, Keep, Turn, answer, unexpected};
 use crate::http::problem::{Problem, Problems};
@@ -61,7 +61,7 @@ fn supplier_answer(id: SourceId) -> impl Fn(&Outcome) -> KeptAnswer + Clone + Se
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = StopSwitch, responses((status = 200, body = SkuView), Problems))]
 pub async fn pause_sku(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
     call: Call,
     body: Body,
@@ -78,7 +78,7 @@ pub async fn pause_sku(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = StopSwitch, responses((status = 200, body = SkuView), Problems))]
 pub async fn resume_sku(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
     call: Call,
     body: Body,
@@ -95,7 +95,7 @@ pub async fn resume_sku(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = StopSwitch, responses((status = 200, body = SupplierPausedView), Problems))]
 pub async fn pause_supplier(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
@@ -114,7 +114,7 @@ pub async fn pause_supplier(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = StopSwitch, responses((status = 200, body = SupplierPausedView), Problems))]
 pub async fn resume_supplier(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

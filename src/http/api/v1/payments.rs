@@ -8,11 +8,11 @@ use super::{order_answer, order_id};
 use crate::domain::command::{Capture, Command};
 use crate::domain::money::Currency;
 use crate::domain::names::OrderId;
-use crate::http::App;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::idempotency::{Call, Keep, Turn};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::order::OrderView;
+use crate::http::{App, Shared};
 use crate::storage::reads::orders;
 
 /// A captured payment, once per id; or `{"id", "status": "in_progress"}`.
@@ -39,7 +39,7 @@ pub struct RecordPayment {
     request_body = RecordPayment,
     responses((status = 200, body = OrderView), Problems))]
 pub async fn record_payment(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

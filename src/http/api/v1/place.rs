@@ -15,7 +15,7 @@ use crate::domain::names::OrderId;
 use crate::domain::order::{Customer, ShortPolicy};
 use crate::domain::outcome::{Outcome, Touch};
 use crate::engine::{Envelope, Reply};
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Report, Value};
 use crate::http::idempotency::{Call, Keep, REPLAYED, Turn, respond};
 use crate::http::problem::{Problem, Problems};
@@ -84,14 +84,14 @@ pub struct PlacePayment {
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = OrderView), (status = 200, body = OrderView), Problems))]
 pub async fn place_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     call: Call,
     body: Body,
 ) -> Result<Response, Problem> {
     place(&app, call, &body).await.map_err(|problem| note_payment(problem, &body))
 }
 
-async fn place(app: &App, call: Call, body: &Body) -> Result<Response, Problem> {
+async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Problem> {
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let mut placement = read(body.text(), OrderId::from(app.ids.next(turn.now)))?;
     placement.idempotency = turn.placement_key();

@@ -8,7 +8,7 @@ use super::{order_answer, order_id};
 use crate::domain::command::{Action, Command};
 use crate::domain::supply::Address;
 use crate::engine::Envelope;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::idempotency::{Call, Keep, Turn, respond};
 use crate::http::problem::{Problem, Problems};
@@ -77,7 +77,7 @@ pub fn read_address(object: Option<Object<'_>>) -> Option<Address> {
     params(("id" = String, Path)), request_body = AddressBody,
     responses((status = 200, body = OrderView), Problems))]
 pub async fn put_ship_to(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -102,7 +102,7 @@ fn read_ship_to(text: &str) -> Result<Address, Problem> {
     request_body = DecideOrder,
     responses((status = 200, body = OrderView), (status = 202, body = OrderView), Problems))]
 pub async fn decide_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
@@ -133,7 +133,7 @@ fn read_action(text: &str) -> Result<Action, Problem> {
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, body = OrderView), Problems))]
 pub async fn complete_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

@@ -14,7 +14,7 @@ use crate::domain::names::{OrderId, PurchaseId};
 use crate::domain::outcome::Outcome;
 use crate::domain::purchase::{Purchase, PurchaseState};
 use crate::engine::KeptAnswer;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Page, Param, Query, Report};
 use crate::http::idempotency::{Call, Keep, Turn, answer, unexpected};
 use crate::http::problem::{Problem, Problems};
@@ -41,7 +41,7 @@ pub struct ResolvePurchase {
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<PurchaseView>), Problems))]
 pub async fn list_purchases(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<PurchaseView>>, Problem> {
     let filter = Filter {
@@ -72,7 +72,7 @@ pub async fn list_purchases(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, body = PurchaseView), Problems))]
 pub async fn retry_purchase(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
@@ -90,7 +90,7 @@ pub async fn retry_purchase(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = ResolvePurchase, responses((status = 200, body = PurchaseView), Problems))]
 pub async fn resolve_purchase(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

@@ -16,7 +16,7 @@ use crate::domain::order::Order;
 use crate::domain::outcome::Outcome;
 use crate::domain::refund::RefundState;
 use crate::engine::KeptAnswer;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Page, Param, Query, Report};
 use crate::http::idempotency::{Call, Keep, Turn, answer, unexpected};
 use crate::http::problem::{Problem, Problems};
@@ -53,7 +53,7 @@ pub struct ResolveRefund {
     request_body = RefundOrder,
     responses((status = 200, body = OrderView), Problems))]
 pub async fn refund_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
@@ -83,7 +83,7 @@ fn read_refund(text: &str, currency: Currency) -> Result<(i64, String), Problem>
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<RefundView>), Problems))]
 pub async fn list_refunds(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<RefundView>>, Problem> {
     let state = query.choice("state", RefundState::ALL, RefundState::as_str);
@@ -108,7 +108,7 @@ pub async fn list_refunds(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, body = RefundView), Problems))]
 pub async fn retry_refund(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
@@ -127,7 +127,7 @@ pub async fn retry_refund(
     request_body = ResolveRefund,
     responses((status = 200, body = RefundView), Problems))]
 pub async fn resolve_refund(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

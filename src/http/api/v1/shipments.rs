@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::{order_answer, order_id};
 use crate::domain::command::Command;
 use crate::domain::names::OrderId;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report, Value};
 use crate::http::idempotency::{Call, Keep, Turn};
 use crate::http::problem::{Problem, Problems};
@@ -38,7 +38,7 @@ pub struct ShipLine {
     request_body = ShipOrder,
     responses((status = 200, body = OrderView), Problems))]
 pub async fn ship_order(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,

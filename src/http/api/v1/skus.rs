@@ -16,7 +16,7 @@ use crate::domain::sku::{Class, Kind, MAX_SOURCES, Paused, Sku, Source, Watermar
 use crate::domain::stock::MAX_FIGURE;
 use crate::domain::supply::Item;
 use crate::engine::{Envelope, KeptAnswer};
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, MAX_QUANTITY, Object, Page, Param, Query, Report, Value};
 use crate::http::idempotency::{Call, Keep, Turn, answer, respond, unexpected};
 use crate::http::problem::{Problem, Problems};
@@ -90,7 +90,7 @@ pub struct AddAlias {
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<SkuView>), Problems))]
 pub async fn list_skus(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<SkuView>>, Problem> {
     let page = query.page(LIST);
@@ -109,7 +109,7 @@ pub async fn list_skus(
 #[utoipa::path(get, path = "/v1/skus/{sku}", tag = "stock", params(("sku" = String, Path)),
     responses((status = 200, body = SkuView), Problems))]
 pub async fn get_sku(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
 ) -> Result<Json<SkuView>, Problem> {
     let sku =
@@ -121,7 +121,7 @@ pub async fn get_sku(
 #[utoipa::path(put, path = "/v1/skus/{sku}", tag = "stock", params(("sku" = String, Path)),
     request_body = PutSku, responses((status = 200, body = SkuView), Problems))]
 pub async fn put_sku(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -138,7 +138,7 @@ pub async fn put_sku(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = AddAlias, responses((status = 200, body = SkuView), Problems))]
 pub async fn add_alias(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
     call: Call,
     body: Body,

@@ -11,7 +11,7 @@ use crate::domain::names::{SkuKey, SourceId};
 use crate::domain::outcome::Outcome;
 use crate::domain::stock::MAX_FIGURE;
 use crate::engine::KeptAnswer;
-use crate::http::App;
+use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::idempotency::{Call, Keep, Turn, answer, unexpected};
 use crate::http::problem::{Problem, Problems};
@@ -41,7 +41,7 @@ pub struct ChangeStock {
         ("Idempotency-Key" = String, Header, description = "1 to 255 characters")),
     request_body = ChangeStock, responses((status = 200, body = LevelView), Problems))]
 pub async fn change_stock(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(sku): Param<String>,
     call: Call,
     body: Body,

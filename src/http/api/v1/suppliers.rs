@@ -8,12 +8,12 @@ use utoipa::ToSchema;
 
 use crate::domain::names::SourceId;
 use crate::domain::policy::Terms;
-use crate::http::App;
 use crate::http::extract::{Body, Object, Param, Query, Report};
 use crate::http::idempotency::{Call, Keep, Turn};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::supplier::{SupplierView, Tally};
+use crate::http::{App, Shared};
 use crate::storage::reads::suppliers;
 
 #[derive(ToSchema)]
@@ -50,7 +50,7 @@ async fn view(app: &App, id: &SourceId, terms: &Terms) -> Result<SupplierView, P
 #[utoipa::path(get, path = "/v1/suppliers", tag = "suppliers",
     responses((status = 200, body = List<SupplierView>), Problems))]
 pub async fn list_suppliers(
-    State(app): State<App>,
+    State(app): State<Shared>,
     query: Query,
 ) -> Result<Json<List<SupplierView>>, Problem> {
     // All of them are on one page: they are settings, and few.
@@ -67,7 +67,7 @@ pub async fn list_suppliers(
 #[utoipa::path(get, path = "/v1/suppliers/{id}", tag = "suppliers", params(("id" = String, Path)),
     responses((status = 200, body = SupplierView), Problems))]
 pub async fn get_supplier(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
 ) -> Result<Json<SupplierView>, Problem> {
     let (id, terms) = configured(&app, &id)?;
@@ -80,7 +80,7 @@ pub async fn get_supplier(
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body = SyncSupplier, responses((status = 202, body = SyncView), Problems))]
 pub async fn sync_supplier(
-    State(app): State<App>,
+    State(app): State<Shared>,
     Param(id): Param<String>,
     call: Call,
     body: Body,
