@@ -1,4 +1,5 @@
 //! The one integration binary: each folder is a suite.
 
+mod simulation;
 mod suppliers;
 mod tidy;
