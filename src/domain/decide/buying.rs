@@ -49,7 +49,7 @@ impl Rules<'_> {
                 let key = (line.share.line, line.share.part);
                 self.hold_mut(id, key)?.purchase = Some(purchase.clone());
             }
-            self.world.purchases.insert(purchase.clone(), id.clone());
+            self.world.claim_purchase(purchase.clone(), id);
             self.world.owe(Job::Purchase { purchase: purchase.clone() }, now);
             let deadline = now + self.policy.retry_deadline;
             self.world.owe_deadline(deadline);
