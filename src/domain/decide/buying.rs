@@ -288,6 +288,8 @@ fn next_for_placed(purchase: &Purchase) -> PurchaseStep {
         && !purchase.trail.read_back_first;
     match purchase.state {
         PurchaseState::Received => PurchaseStep::Done,
+        // Closed after it was shipped: there is nothing more to read.
+        _ if purchase.end_reason.is_some() => PurchaseStep::Done,
         _ if cancel => PurchaseStep::Cancel { supplier_order_id },
         _ => PurchaseStep::Poll { supplier_order_id },
     }

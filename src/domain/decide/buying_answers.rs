@@ -121,6 +121,7 @@ impl Rules<'_> {
         Ok(Outcome::Again(match purchase.state {
             _ if open_surplus || pending_cancel => Some(self.now),
             PurchaseState::Failed | PurchaseState::Cancelled | PurchaseState::Received => None,
+            PurchaseState::Shipped if purchase.end_reason.is_some() => None,
             PurchaseState::Pending | PurchaseState::Placing | PurchaseState::Unknown => {
                 Some(self.now)
             }

@@ -108,11 +108,21 @@ impl Rules<'_> {
         id: &PurchaseId,
         upstream: &UpstreamOrder,
     ) -> Result<()> {
-        if self.order(order)?.cancel_requested.is_some() {
-            return self.cancelled_upstream(order, id);
+        if self.shipped_before(order, id, upstream)? {
+            return Ok(());
+        }
+        let reason = upstream.close_reason.as_deref().unwrap_or("closed unpaid");
+        self.not_sold(order, id, reason)
+    }
+
+    /// Closed without a sale. Once the item stays orderable and the share is confirmed once more;
+    /// a second time it is given up.
+    fn not_sold(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<()> {
+        if !self.wanted_still(order)? {
+            return self.undone(order, id, reason);
         }
         let first = self.purchase(order, id)?.generation == self.first_placed(order, id)?;
-        let lines = self.undo_purchase(order, id, upstream)?;
+        let lines = self.undo_holds(order, id, reason)?;
         if first {
             self.hold_once_more(order, &lines)?;
             return self.ask(order);
@@ -135,41 +145,76 @@ impl Rules<'_> {
         id: &PurchaseId,
         upstream: &UpstreamOrder,
     ) -> Result<()> {
-        if self.purchase(order, id)?.state == PurchaseState::Shipped {
-            // Shipped and then closed is a matter of returns; nothing is let go by it.
-            return self.attention(order, "the supplier closed a shipped order");
+        if self.shipped_before(order, id, upstream)? {
+            return Ok(());
         }
         let now = self.now;
-        let lines = self.undo_purchase(order, id, upstream)?;
-        for hold in &lines {
-            if let Some(level) = self.world.level_mut(&hold.level) {
+        for line in self.purchase(order, id)?.trail.lines.clone() {
+            if let Some(level) = self.world.level_mut(&line.share.level) {
                 level.blocked_at.get_or_insert(now);
             }
             self.world.alerts.push(AlertChange::Open {
                 kind: AlertKind::SupplierClosed,
-                subject: hold.level.to_string(),
+                subject: line.share.level.to_string(),
                 detail: format!("the seller closed {id}: not orderable there until resumed"),
             });
         }
-        if self.order(order)?.cancel_requested.is_some() {
-            return self.advance(order);
+        let reason = upstream.close_reason.as_deref().unwrap_or("closed by the seller");
+        if !self.wanted_still(order)? {
+            return self.undone(order, id, reason);
         }
+        let lines = self.undo_holds(order, id, reason)?;
         let lines = distinct_lines(&lines);
         self.fall_short(order, &lines, CancelReason::SupplierClosed)
     }
 
-    /// The supplier's order is definitely undone: its holds are reversed, its units may come back.
-    /// Returns the holds as they were.
-    fn undo_purchase(
+    /// Shipped and then closed is a matter of returns: nothing is let go by it, and there is
+    /// nothing more to read. A person is told, once.
+    fn shipped_before(
         &mut self,
         order: &OrderId,
         id: &PurchaseId,
         upstream: &UpstreamOrder,
-    ) -> Result<Vec<Hold>> {
-        let reason = upstream.close_reason.clone().unwrap_or_else(|| "closed".into());
-        self.undo_holds(order, id, &reason)
+    ) -> Result<bool> {
+        let purchase = self.purchase_mut(order, id)?;
+        if !matches!(purchase.state, PurchaseState::Shipped | PurchaseState::Received) {
+            return Ok(false);
+        }
+        if purchase.end_reason.is_none() {
+            let reason = upstream.close_reason.as_deref().unwrap_or("closed");
+            purchase.end_reason = Some(reason.to_owned());
+            purchase.deadline_at = None;
+            let why = format!("the supplier closed {id} after it was shipped");
+            if self.order(order)?.is_end() {
+                self.tell(order, "shipped_purchase_closed", id.to_string())?;
+                self.alert_order(order, &why);
+            } else {
+                self.attention(order, &why)?;
+            }
+        }
+        Ok(true)
     }
 
+    /// Whether the order still wants what a purchase was to bring.
+    fn wanted_still(&self, order: &OrderId) -> Result<bool> {
+        let o = self.order(order)?;
+        Ok(o.cancel_requested.is_none() && !o.is_end() && o.state != State::Shipped)
+    }
+
+    /// The purchase is gone, and the order wants it no more. Where another purchase still keeps the
+    /// cancel from being carried out, the units keep their place until that is decided.
+    fn undone(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<()> {
+        let holds = self.undo_holds(order, id, reason)?;
+        self.advance(order)?;
+        let o = self.order(order)?;
+        if o.is_end() || o.state == State::Shipped {
+            return Ok(());
+        }
+        self.hold_once_more(order, &holds)
+    }
+
+    /// The supplier's order is definitely undone: its holds are reversed, its units may come back.
+    /// Returns the holds as they were.
     fn undo_holds(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<Vec<Hold>> {
         let now = self.now;
         let mut undone = Vec::new();
@@ -211,7 +256,7 @@ impl Rules<'_> {
                 },
             )?;
         }
-        self.tell(order, "held_again", "the supplier's order was closed unpaid")
+        self.tell(order, "held_again", "the supplier's order is gone")
     }
 
     pub(super) fn cancel_answered(
@@ -244,18 +289,12 @@ impl Rules<'_> {
         self.next_look(&order, id)
     }
 
-    /// Our cancel went through, or the order was closed otherwise while we asked for it.
+    /// Our cancel went through. (Ops may have decided meanwhile that the order goes on.)
     fn cancelled_upstream(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
         if self.purchase(order, id)?.state.is_end() {
             return Ok(());
         }
-        self.undo_holds(order, id, "cancelled upstream")?;
-        if self.order(order)?.state == State::Attention
-            && self.order(order)?.attention.as_deref() == Some(super::progress::CANCEL_REFUSED)
-        {
-            self.order_mut(order)?.attention = None;
-        }
-        self.advance(order)
+        self.not_sold(order, id, "cancelled upstream")
     }
 
     /// A surplus order is gone, or is paid and needs a person.
