@@ -109,11 +109,7 @@ impl Rules<'_> {
     /// When the purchase's job comes again after a definite answer.
     pub(super) fn next_look(&self, order: &OrderId, id: &PurchaseId) -> Result<Outcome> {
         let purchase = self.purchase(order, id)?;
-        let poll = self
-            .policy
-            .suppliers
-            .get(&purchase.supplier)
-            .map_or(Span::minutes(5), Terms::poll_every);
+        let poll = self.poll_every(order, id)?;
         let pending_cancel = purchase.cancel_requested_at.is_some()
             && purchase.state == PurchaseState::Placed
             && !purchase.trail.cancel_refused;
@@ -129,6 +125,11 @@ impl Rules<'_> {
                 Some(self.now + poll)
             }
         }))
+    }
+
+    pub(super) fn poll_every(&self, order: &OrderId, id: &PurchaseId) -> Result<Span> {
+        let terms = self.policy.suppliers.get(&self.purchase(order, id)?.supplier);
+        Ok(terms.map_or(Span::minutes(5), Terms::poll_every))
     }
 
     /// The supplier has the order.

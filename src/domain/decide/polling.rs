@@ -33,7 +33,7 @@ impl Rules<'_> {
         }
         purchase.trail.polled_at = Some(now);
         purchase.trail.unanswered = 0;
-        purchase.trail.read_back_first = false;
+        let cancel_failed = std::mem::take(&mut purchase.trail.read_back_first);
         purchase.cost = upstream.total.or(purchase.cost);
         match upstream.state {
             UpstreamState::AwaitingPayment | UpstreamState::Other => {}
@@ -44,6 +44,10 @@ impl Rules<'_> {
             }
             UpstreamState::ClosedUnpaid => self.closed_unpaid(&order, id, upstream)?,
             UpstreamState::ClosedBySeller => self.closed_by_seller(&order, id, upstream)?,
+        }
+        if cancel_failed && self.purchase(&order, id)?.state == PurchaseState::Placed {
+            // Refused, and yet it could be cancelled: not asked again at once.
+            return Ok(Outcome::Again(Some(now + self.poll_every(&order, id)?)));
         }
         self.next_look(&order, id)
     }
@@ -90,7 +94,9 @@ impl Rules<'_> {
         let purchase = self.purchase_mut(order, id)?;
         purchase.trail.parcels.clone_from(&upstream.parcels);
         let first = purchase.state == PurchaseState::Paid;
-        let received = upstream.state == UpstreamState::Received;
+        // Answers may arrive out of order: what was received stays so.
+        let received = upstream.state == UpstreamState::Received
+            || purchase.state == PurchaseState::Received;
         purchase.state = if received { PurchaseState::Received } else { PurchaseState::Shipped };
         if received {
             purchase.deadline_at = None;
