@@ -16,7 +16,7 @@ use crate::domain::names::{LevelId, OrderId, PurchaseId};
 use crate::domain::order::{CancelReason, Confirmation, HoldState};
 use crate::domain::outcome::{Ask, Outcome, Stop};
 use crate::domain::policy::{LOST_UNTIL, Terms};
-use crate::domain::purchase::{Purchase, PurchaseState, Surplus};
+use crate::domain::purchase::{Purchase, PurchaseLine, PurchaseState, Surplus};
 use crate::domain::stock::Closed;
 use crate::domain::supply::{Created, Fault, Item, LeftOut, UpstreamOrder, UpstreamState};
 
@@ -160,8 +160,8 @@ impl Rules<'_> {
         self.world.owe_deadline(now + unpaid_after);
         for line in &lines {
             let key = (line.share.line, line.share.part);
-            if left_out(&line.share.item).is_some() {
-                self.hold_mut(order, key)?.purchase = None;
+            if let Some(left) = left_out(&line.share.item) {
+                self.leave_out(order, line, &left.fault)?;
                 continue;
             }
             self.step(order, key, HoldState::Committed)?;
@@ -172,47 +172,39 @@ impl Rules<'_> {
         let kind = AlertKind::PurchaseUnknown;
         self.world.alerts.push(AlertChange::Close { kind, subject: id.to_string() });
         self.tell(order, "purchase_placed", format!("{id} as {}", created.supplier_order_id))?;
-        self.advance(order)?;
-        self.left_out(order, &lines, &created.left_out)
-    }
-
-    /// Lines that the supplier left out of an order it made: refused, each for itself.
-    fn left_out(
-        &mut self,
-        order: &OrderId,
-        lines: &[crate::domain::purchase::PurchaseLine],
-        left_out: &[LeftOut],
-    ) -> Result<()> {
-        let (mut short, mut refused) = (Vec::new(), Vec::new());
-        for line in lines {
-            let Some(left) = left_out.iter().find(|l| l.item == line.share.item) else {
-                continue;
-            };
-            let key = (line.share.line, line.share.part);
-            let hold = self.hold_mut(order, key)?;
-            match &left.fault {
-                Fault::OutOfStock { .. } => {
-                    hold.confirmation = Some(Confirmation::Short);
-                    self.close_level(&line.share.level.clone(), line.share.quantity);
-                    short.push(key.0);
-                }
-                Fault::Refused { .. } => {
-                    hold.confirmation = Some(Confirmation::Refused);
-                    refused.push(key.0);
-                }
-                // Surely left out, the reason not known: asked again.
-                Fault::Unknown { .. } | Fault::TooSoon => {
-                    hold.confirmation = Some(Confirmation::Unknown);
-                    let level = line.share.level.clone();
-                    self.world.owe(Job::Confirm { level }, self.now);
-                }
+        for (said, reason) in [
+            (Confirmation::Short, CancelReason::SupplierShort),
+            (Confirmation::Refused, CancelReason::SupplierRefused),
+        ] {
+            let keys = lines.iter().map(|l| (l.share.line, l.share.part));
+            let o = self.order(order)?;
+            let left = keys.filter(|k| {
+                let hold = o.hold(k.0, k.1);
+                hold.is_some_and(|h| h.is_active() && h.confirmation == Some(said))
+            });
+            let left: Vec<i64> = left.map(|k| k.0).collect();
+            if !left.is_empty() && !o.is_end() && o.cancel_requested.is_none() {
+                self.fall_short(order, &left, reason)?;
             }
         }
-        if !short.is_empty() {
-            self.fall_short(order, &short, CancelReason::SupplierShort)?;
-        }
-        if !refused.is_empty() && self.order(order)?.cancel_requested.is_none() {
-            self.fall_short(order, &refused, CancelReason::SupplierRefused)?;
+        self.advance(order)
+    }
+
+    /// A line that the supplier left out of an order it made: refused for itself.
+    fn leave_out(&mut self, order: &OrderId, line: &PurchaseLine, fault: &Fault) -> Result<()> {
+        let hold = self.hold_mut(order, (line.share.line, line.share.part))?;
+        hold.purchase = None;
+        hold.confirmation = Some(match fault {
+            Fault::OutOfStock { .. } => Confirmation::Short,
+            Fault::Refused { .. } => Confirmation::Refused,
+            // Surely left out, the reason not known: asked again.
+            Fault::Unknown { .. } | Fault::TooSoon => Confirmation::Unknown,
+        });
+        let level = line.share.level.clone();
+        match fault {
+            Fault::OutOfStock { .. } => self.close_level(&level, line.share.quantity),
+            Fault::Refused { .. } => {}
+            _ => self.world.owe(Job::Confirm { level }, self.now),
         }
         Ok(())
     }
@@ -247,17 +239,13 @@ impl Rules<'_> {
             return self.advance(order);
         }
         if of_stock && levels.len() > 1 {
-            // Which item is short is not said: each is asked about again, and is closed for what
-            // was refused until a newer reading.
+            // Which item is short is not said: each is asked about again (`reopen` owes that), and
+            // is closed for what was refused until a newer reading. The deadline runs on.
             for key in keys {
                 let hold = self.hold_mut(order, key)?;
                 if hold.is_active() {
                     hold.confirmation = Some(Confirmation::Unknown);
                 }
-            }
-            let state = self.order(order)?.state;
-            if state != crate::domain::order::State::Attention {
-                self.ask(order)?;
             }
             return Ok(());
         }
