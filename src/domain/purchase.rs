@@ -71,6 +71,8 @@ pub struct Surplus {
 pub struct Trail {
     pub lines: Vec<PurchaseLine>,
     pub surplus: Vec<Surplus>,
+    /// The last attempt whose answer came, or was given up.
+    pub answered: i64,
     /// Each create whose answer was lost, oldest first.
     pub lost: Vec<Timestamp>,
     /// Clean look-ups that found nothing since the last attempt.

@@ -93,6 +93,8 @@ impl Rules<'_> {
                 // Its worker died, or its answer is on the way until then.
                 Some(until) if until > now => PurchaseStep::Wait(until),
                 _ => {
+                    let attempt = purchase.attempts;
+                    self.purchase_mut(&order, id)?.trail.answered = attempt;
                     self.lost_create(&order, id)?;
                     PurchaseStep::LookUp { reference: id.to_string() }
                 }

@@ -29,9 +29,11 @@ impl Rules<'_> {
         answer: &std::result::Result<Created, Fault>,
     ) -> Result<Outcome> {
         let (order, now) = (self.order_of_purchase(id)?, self.now);
-        let purchase = self.purchase(&order, id)?;
+        let purchase = self.purchase_mut(&order, id)?;
+        let first_answer = attempt > purchase.trail.answered;
+        purchase.trail.answered = purchase.trail.answered.max(attempt);
         if purchase.state != PurchaseState::Placing || purchase.attempts != attempt {
-            return self.answered_late(&order, id, sent, answer);
+            return self.answered_late(&order, id, sent && first_answer, answer);
         }
         let lost_before = !purchase.trail.lost.is_empty();
         match answer {
@@ -71,11 +73,12 @@ impl Rules<'_> {
     }
 
     /// An answer to an attempt that the purchase has gone on from. What it made is never dropped.
+    /// `lost`: without a definite answer its create is a lost one that is not noted yet.
     fn answered_late(
         &mut self,
         order: &OrderId,
         id: &PurchaseId,
-        sent: bool,
+        lost: bool,
         answer: &std::result::Result<Created, Fault>,
     ) -> Result<Outcome> {
         let purchase = self.purchase(order, id)?;
@@ -88,7 +91,7 @@ impl Rules<'_> {
             Ok(created) => {
                 self.surplus_found(order, id, &created.supplier_order_id, false)?;
             }
-            Err(Fault::Unknown { .. } | Fault::TooSoon) if sent => self.lost_create(order, id)?,
+            Err(Fault::Unknown { .. } | Fault::TooSoon) if lost => self.lost_create(order, id)?,
             Err(_) => {}
         }
         self.next_look(order, id)
@@ -444,7 +447,10 @@ impl Rules<'_> {
         let purchase = self.purchase_mut(order, id)?;
         purchase.trail.unanswered = 0;
         let sure_from = purchase.attempt_until.unwrap_or(now) + settle;
-        purchase.trail.clean_lookups.push(now);
+        // One look-up handed in twice is one.
+        if purchase.trail.clean_lookups.last() != Some(&now) {
+            purchase.trail.clean_lookups.push(now);
+        }
         if purchase.trail.clean_lookups.len() < 2 || now < sure_from {
             let soon = now + Span::secs(1);
             return Ok(Outcome::Again(Some(sure_from.max(soon))));
