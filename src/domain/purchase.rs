@@ -59,7 +59,7 @@ pub struct PurchaseLine {
 pub struct Surplus {
     pub supplier_order_id: String,
     pub found_at: Timestamp,
-    /// Cancelled or closed upstream then.
+    /// Cancelled or closed upstream then; or, paid, surely in the supplier's figure.
     pub ended_at: Option<Timestamp>,
     /// It was paid before we could cancel it: a person must see to it.
     pub paid: bool,

@@ -351,6 +351,9 @@ impl Rules<'_> {
         let ours = |o: &&UpstreamOrder| covers(&purchase, o);
         let mine = found.iter().filter(alive).find(ours).or_else(|| found.iter().find(ours));
         let mine = mine.filter(|_| takes_one).cloned();
+        for gone in found.iter().filter(|o| !alive(o)) {
+            self.surplus_ended(order, id, &gone.supplier_order_id, false)?;
+        }
         for other in found.iter().filter(alive) {
             let recorded = purchase.supplier_order_id.as_deref() == Some(&other.supplier_order_id);
             let chosen =
@@ -381,10 +384,7 @@ impl Rules<'_> {
             ended_at: None,
             paid,
         });
-        for key in share_keys(self.order(order)?, id) {
-            let hold = self.hold_mut(order, key)?;
-            hold.surplus = hold.surplus.saturating_add(hold.quantity);
-        }
+        self.count_surplus(order, id, paid)?;
         self.world.owe(Job::Purchase { purchase: id.clone() }, now);
         self.world.alerts.push(AlertChange::Open {
             kind: AlertKind::UpstreamDuplicate,
@@ -397,10 +397,36 @@ impl Rules<'_> {
         self.tell(order, "upstream_duplicate", other)
     }
 
-    /// The late look-up of a lost create is done: its units do not come back any more.
-    fn lost_no_more(&mut self, order: &OrderId, id: &PurchaseId, lost_at: Timestamp) -> Result<()> {
+    /// Counts each share's units in surplus orders of any generation that may still take them or
+    /// give them back. `undone`: some of these orders' fate is known from now on.
+    pub(super) fn count_surplus(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        undone: bool,
+    ) -> Result<()> {
+        let now = self.now;
         for key in share_keys(self.order(order)?, id) {
+            let purchases = self.order(order)?.purchases.iter();
+            let units = purchases.map(|p| surplus_units(p, key)).fold(0, i64::saturating_add);
             let hold = self.hold_mut(order, key)?;
+            hold.surplus = units;
+            if undone {
+                hold.undone_at = Some(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The late look-up of a lost create is done: its units do not come back any more. (Parts that
+    /// were cut off since are of the same line and level.)
+    fn lost_no_more(&mut self, order: &OrderId, id: &PurchaseId, lost_at: Timestamp) -> Result<()> {
+        let bought: BTreeSet<(i64, LevelId)> = {
+            let lines = self.purchase(order, id)?.trail.lines.iter();
+            lines.map(|l| (l.share.line, l.share.level.clone())).collect()
+        };
+        let holds = self.order_mut(order)?.holds.iter_mut();
+        for hold in holds.filter(|h| bought.contains(&(h.line, h.level.clone()))) {
             if hold.lost_at.is_some_and(|at| at <= lost_at) {
                 hold.lost_at = None;
             }
@@ -475,6 +501,14 @@ impl Rules<'_> {
             }
         }
     }
+}
+
+/// Units of a share in a purchase's open surplus orders.
+fn surplus_units(purchase: &Purchase, key: (i64, i64)) -> i64 {
+    let orders = purchase.trail.surplus.iter().filter(|s| s.ended_at.is_none()).count();
+    let orders = i64::try_from(orders).unwrap_or(i64::MAX);
+    let lines = purchase.trail.lines.iter().filter(|l| (l.share.line, l.share.part) == key);
+    lines.fold(0, |sum, l| sum.saturating_add(l.share.quantity.saturating_mul(orders)))
 }
 
 /// Whether a supplier's order has nothing but lines of the purchase, each whole.

@@ -304,7 +304,7 @@ impl Rules<'_> {
     }
 
     /// A surplus order is gone, or is paid and needs a person.
-    fn surplus_ended(
+    pub(super) fn surplus_ended(
         &mut self,
         order: &OrderId,
         id: &PurchaseId,
@@ -314,17 +314,18 @@ impl Rules<'_> {
         let now: Timestamp = self.now;
         let trail = &mut self.purchase_mut(order, id)?.trail;
         let found = trail.surplus.iter_mut().find(|s| s.supplier_order_id == supplier_order_id);
-        let Some(surplus) = found else { return Ok(()) };
+        let Some(surplus) = found.filter(|s| s.ended_at.is_none()) else {
+            return Ok(());
+        };
         if paid {
-            surplus.paid = true;
+            if std::mem::replace(&mut surplus.paid, true) {
+                return Ok(());
+            }
+            self.count_surplus(order, id, true)?;
             return self.tell(order, "surplus_not_cancelled", supplier_order_id);
         }
         surplus.ended_at = Some(now);
-        for key in share_keys(self.order(order)?, id) {
-            let hold = self.hold_mut(order, key)?;
-            hold.surplus = hold.surplus.saturating_sub(hold.quantity).max(0);
-            hold.undone_at = Some(now);
-        }
+        self.count_surplus(order, id, true)?;
         self.world.alerts.push(AlertChange::Close {
             kind: AlertKind::UpstreamDuplicate,
             subject: format!("{id}/{supplier_order_id}"),
