@@ -6,7 +6,7 @@ use crate::clock::{Span, Timestamp};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::backoff;
 use crate::domain::names::{OrderId, PurchaseId};
-use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, State};
+use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, Order, State};
 use crate::domain::outcome::Outcome;
 use crate::domain::purchase::PurchaseState;
 use crate::domain::supply::{Fault, UpstreamOrder, UpstreamState};
@@ -133,8 +133,8 @@ impl Rules<'_> {
             self.hold_once_more(order, &lines)?;
             return self.ask(order);
         }
-        let lines = distinct_lines(&lines);
-        self.fall_short(order, &lines, CancelReason::SupplierClosed)
+        self.fall_short(order, &distinct_lines(&lines), CancelReason::SupplierClosed)?;
+        self.keep_place(order, &lines)
     }
 
     /// The lowest generation of the purchase's supplier in this order that was ever placed.
@@ -170,8 +170,8 @@ impl Rules<'_> {
             return self.undone(order, id, reason);
         }
         let lines = self.undo_holds(order, id, reason)?;
-        let lines = distinct_lines(&lines);
-        self.fall_short(order, &lines, CancelReason::SupplierClosed)
+        self.fall_short(order, &distinct_lines(&lines), CancelReason::SupplierClosed)?;
+        self.keep_place(order, &lines)
     }
 
     /// Shipped and then closed is a matter of returns: nothing is let go by it, and there is
@@ -207,16 +207,23 @@ impl Rules<'_> {
         Ok(o.cancel_requested.is_none() && !o.is_end() && o.state != State::Shipped)
     }
 
-    /// The purchase is gone, and the order wants it no more. Where another purchase still keeps the
-    /// cancel from being carried out, the units keep their place until that is decided.
+    /// The purchase is gone, and the order wants it no more.
     fn undone(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<()> {
         let holds = self.undo_holds(order, id, reason)?;
         self.advance(order)?;
+        self.keep_place(order, &holds)
+    }
+
+    /// Where another purchase still keeps a cancel from being carried out, undone units keep their
+    /// place until that is decided: ops may yet let the order go on.
+    fn keep_place(&mut self, order: &OrderId, undone: &[Hold]) -> Result<()> {
         let o = self.order(order)?;
         if o.is_end() || o.state == State::Shipped {
             return Ok(());
         }
-        self.hold_once_more(order, &holds)
+        let lacks = |h: &&Hold| lacking(o, h.line) >= h.quantity;
+        let lacking: Vec<Hold> = undone.iter().filter(lacks).cloned().collect();
+        if lacking.is_empty() { Ok(()) } else { self.hold_once_more(order, &lacking) }
     }
 
     /// The supplier's order is definitely undone: its holds are reversed, its units may come back.
@@ -332,6 +339,17 @@ impl Rules<'_> {
         });
         self.tell(order, "surplus_cancelled", supplier_order_id)
     }
+}
+
+/// Units of a line that are neither cancelled nor held, sold, bought or shipped.
+fn lacking(order: &Order, line: i64) -> i64 {
+    let undone = |h: &Hold| {
+        let purchase = h.purchase.as_ref().and_then(|p| order.purchase(p));
+        h.is_let_go() || (!h.is_open() && purchase.is_some_and(|p| p.state.is_end()))
+    };
+    let there = order.holds.iter().filter(|h| h.line == line && !undone(h));
+    let units = there.fold(0, |sum: i64, h| sum.saturating_add(h.quantity));
+    order.line(line).map_or(0, |l| l.kept()).saturating_sub(units)
 }
 
 fn distinct_lines(holds: &[Hold]) -> Vec<i64> {
