@@ -271,10 +271,6 @@ impl Store {
         let at = self.jobs.entry(job.key()).or_insert((job, run_at));
         at.1 = at.1.min(run_at);
     }
-
-    pub fn order(&self, id: &OrderId) -> &Order {
-        &self.orders[id]
-    }
 }
 
 /// Decides a group; the first wish for more ends it.
