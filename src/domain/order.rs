@@ -104,6 +104,10 @@ impl Hold {
     pub fn is_supplier(&self) -> bool {
         self.kind == Kind::Supplier
     }
+    /// Its units went back, or are no longer wanted.
+    pub fn is_let_go(&self) -> bool {
+        matches!(self.state, HoldState::Released | HoldState::Reversed)
+    }
     /// Neither ended nor gone.
     pub fn is_open(&self) -> bool {
         matches!(self.state, HoldState::Active | HoldState::Committed)

@@ -64,10 +64,21 @@ fn value(order: &Order, kept: impl Fn(&Line) -> i64) -> i64 {
 /// shipping while there is any.
 pub fn owed(order: &Order) -> i64 {
     let ended = matches!(order.state, State::Cancelled | State::Expired);
-    let kept = |line: &Line| if ended { line.shipped } else { line.kept() };
-    let any = order.lines.iter().any(|line| kept(line) > 0);
-    let shipping = if any { order.shipping } else { 0 };
+    if ended { worth(order, |line| line.shipped) } else { price(order) }
+}
+
+/// What the units that were not cancelled cost, with shipping, whatever became of the order.
+pub fn price(order: &Order) -> i64 {
+    worth(order, Line::kept)
+}
+
+fn worth(order: &Order, kept: impl Fn(&Line) -> i64) -> i64 {
+    if order.lines.iter().all(|line| kept(line) <= 0) {
+        return 0;
+    }
     // A discount larger than the goods eats into the shipping.
+    let free = order.lines.iter().all(|line| line.unit_price == 0);
+    let shipping = order.shipping.saturating_sub(if free { order.discount } else { 0 });
     value(order, kept).saturating_add(shipping).max(0)
 }
 

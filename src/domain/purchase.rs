@@ -59,7 +59,7 @@ pub struct PurchaseLine {
 pub struct Surplus {
     pub supplier_order_id: String,
     pub found_at: Timestamp,
-    /// Cancelled or closed upstream then.
+    /// Cancelled or closed upstream then; or, paid, surely in the supplier's figure.
     pub ended_at: Option<Timestamp>,
     /// It was paid before we could cancel it: a person must see to it.
     pub paid: bool,
@@ -71,6 +71,8 @@ pub struct Surplus {
 pub struct Trail {
     pub lines: Vec<PurchaseLine>,
     pub surplus: Vec<Surplus>,
+    /// The last attempt whose answer came, or was given up.
+    pub answered: i64,
     /// Each create whose answer was lost, oldest first.
     pub lost: Vec<Timestamp>,
     /// Clean look-ups that found nothing since the last attempt.

@@ -91,6 +91,8 @@ struct Undo {
     external: Vec<(String, String)>,
     placement_keys: Vec<String>,
     payments: Vec<(String, String)>,
+    refunds: Vec<RefundId>,
+    purchases: Vec<PurchaseId>,
     suppliers: BTreeMap<SourceId, Option<Paused>>,
     ledger: usize,
     jobs: usize,
@@ -127,6 +129,8 @@ impl World {
         undo.external.iter().for_each(|key| drop(self.external.remove(key)));
         undo.placement_keys.iter().for_each(|key| drop(self.placement_keys.remove(key)));
         undo.payments.iter().for_each(|key| drop(self.payments.remove(key)));
+        undo.refunds.iter().for_each(|id| drop(self.refunds.remove(id)));
+        undo.purchases.iter().for_each(|id| drop(self.purchases.remove(id)));
         self.ledger.truncate(undo.ledger);
         self.jobs.truncate(undo.jobs);
         self.alerts.truncate(undo.alerts);
@@ -192,6 +196,20 @@ impl World {
         let key = (channel.to_owned(), payment_id.to_owned());
         if self.payments.insert(key.clone(), order.clone()).is_none() {
             self.undo.payments.push(key);
+        }
+    }
+
+    /// Notes whose a new refund is.
+    pub fn claim_refund(&mut self, refund: RefundId, order: &OrderId) {
+        if self.refunds.insert(refund.clone(), order.clone()).is_none() {
+            self.undo.refunds.push(refund);
+        }
+    }
+
+    /// Notes whose a new purchase is.
+    pub fn claim_purchase(&mut self, purchase: PurchaseId, order: &OrderId) {
+        if self.purchases.insert(purchase.clone(), order.clone()).is_none() {
+            self.undo.purchases.push(purchase);
         }
     }
 

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod jobs;
+mod simulation;
 mod suppliers;
 mod tidy;

@@ -49,7 +49,7 @@ impl Rules<'_> {
                 let key = (line.share.line, line.share.part);
                 self.hold_mut(id, key)?.purchase = Some(purchase.clone());
             }
-            self.world.purchases.insert(purchase.clone(), id.clone());
+            self.world.claim_purchase(purchase.clone(), id);
             self.world.owe(Job::Purchase { purchase: purchase.clone() }, now);
             let deadline = now + self.policy.retry_deadline;
             self.world.owe_deadline(deadline);
@@ -93,6 +93,8 @@ impl Rules<'_> {
                 // Its worker died, or its answer is on the way until then.
                 Some(until) if until > now => PurchaseStep::Wait(until),
                 _ => {
+                    let attempt = purchase.attempts;
+                    self.purchase_mut(&order, id)?.trail.answered = attempt;
                     self.lost_create(&order, id)?;
                     PurchaseStep::LookUp { reference: id.to_string() }
                 }
@@ -288,6 +290,8 @@ fn next_for_placed(purchase: &Purchase) -> PurchaseStep {
         && !purchase.trail.read_back_first;
     match purchase.state {
         PurchaseState::Received => PurchaseStep::Done,
+        // Closed after it was shipped: there is nothing more to read.
+        _ if purchase.end_reason.is_some() => PurchaseStep::Done,
         _ if cancel => PurchaseStep::Cancel { supplier_order_id },
         _ => PurchaseStep::Poll { supplier_order_id },
     }

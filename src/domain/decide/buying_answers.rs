@@ -16,7 +16,7 @@ use crate::domain::names::{LevelId, OrderId, PurchaseId};
 use crate::domain::order::{CancelReason, Confirmation, HoldState};
 use crate::domain::outcome::{Ask, Outcome, Stop};
 use crate::domain::policy::{LOST_UNTIL, Terms};
-use crate::domain::purchase::{Purchase, PurchaseState, Surplus};
+use crate::domain::purchase::{Purchase, PurchaseLine, PurchaseState, Surplus};
 use crate::domain::stock::Closed;
 use crate::domain::supply::{Created, Fault, Item, LeftOut, UpstreamOrder, UpstreamState};
 
@@ -29,9 +29,11 @@ impl Rules<'_> {
         answer: &std::result::Result<Created, Fault>,
     ) -> Result<Outcome> {
         let (order, now) = (self.order_of_purchase(id)?, self.now);
-        let purchase = self.purchase(&order, id)?;
+        let purchase = self.purchase_mut(&order, id)?;
+        let first_answer = attempt > purchase.trail.answered;
+        purchase.trail.answered = purchase.trail.answered.max(attempt);
         if purchase.state != PurchaseState::Placing || purchase.attempts != attempt {
-            return self.answered_late(&order, id, sent, answer);
+            return self.answered_late(&order, id, sent && first_answer, answer);
         }
         let lost_before = !purchase.trail.lost.is_empty();
         match answer {
@@ -71,11 +73,12 @@ impl Rules<'_> {
     }
 
     /// An answer to an attempt that the purchase has gone on from. What it made is never dropped.
+    /// `lost`: without a definite answer its create is a lost one that is not noted yet.
     fn answered_late(
         &mut self,
         order: &OrderId,
         id: &PurchaseId,
-        sent: bool,
+        lost: bool,
         answer: &std::result::Result<Created, Fault>,
     ) -> Result<Outcome> {
         let purchase = self.purchase(order, id)?;
@@ -88,7 +91,7 @@ impl Rules<'_> {
             Ok(created) => {
                 self.surplus_found(order, id, &created.supplier_order_id, false)?;
             }
-            Err(Fault::Unknown { .. } | Fault::TooSoon) if sent => self.lost_create(order, id)?,
+            Err(Fault::Unknown { .. } | Fault::TooSoon) if lost => self.lost_create(order, id)?,
             Err(_) => {}
         }
         self.next_look(order, id)
@@ -109,11 +112,7 @@ impl Rules<'_> {
     /// When the purchase's job comes again after a definite answer.
     pub(super) fn next_look(&self, order: &OrderId, id: &PurchaseId) -> Result<Outcome> {
         let purchase = self.purchase(order, id)?;
-        let poll = self
-            .policy
-            .suppliers
-            .get(&purchase.supplier)
-            .map_or(Span::minutes(5), Terms::poll_every);
+        let poll = self.poll_every(order, id)?;
         let pending_cancel = purchase.cancel_requested_at.is_some()
             && purchase.state == PurchaseState::Placed
             && !purchase.trail.cancel_refused;
@@ -121,6 +120,7 @@ impl Rules<'_> {
         Ok(Outcome::Again(match purchase.state {
             _ if open_surplus || pending_cancel => Some(self.now),
             PurchaseState::Failed | PurchaseState::Cancelled | PurchaseState::Received => None,
+            PurchaseState::Shipped if purchase.end_reason.is_some() => None,
             PurchaseState::Pending | PurchaseState::Placing | PurchaseState::Unknown => {
                 Some(self.now)
             }
@@ -128,6 +128,11 @@ impl Rules<'_> {
                 Some(self.now + poll)
             }
         }))
+    }
+
+    pub(super) fn poll_every(&self, order: &OrderId, id: &PurchaseId) -> Result<Span> {
+        let terms = self.policy.suppliers.get(&self.purchase(order, id)?.supplier);
+        Ok(terms.map_or(Span::minutes(5), Terms::poll_every))
     }
 
     /// The supplier has the order.
@@ -158,8 +163,8 @@ impl Rules<'_> {
         self.world.owe_deadline(now + unpaid_after);
         for line in &lines {
             let key = (line.share.line, line.share.part);
-            if left_out(&line.share.item).is_some() {
-                self.hold_mut(order, key)?.purchase = None;
+            if let Some(left) = left_out(&line.share.item) {
+                self.leave_out(order, line, &left.fault)?;
                 continue;
             }
             self.step(order, key, HoldState::Committed)?;
@@ -170,47 +175,39 @@ impl Rules<'_> {
         let kind = AlertKind::PurchaseUnknown;
         self.world.alerts.push(AlertChange::Close { kind, subject: id.to_string() });
         self.tell(order, "purchase_placed", format!("{id} as {}", created.supplier_order_id))?;
-        self.advance(order)?;
-        self.left_out(order, &lines, &created.left_out)
-    }
-
-    /// Lines that the supplier left out of an order it made: refused, each for itself.
-    fn left_out(
-        &mut self,
-        order: &OrderId,
-        lines: &[crate::domain::purchase::PurchaseLine],
-        left_out: &[LeftOut],
-    ) -> Result<()> {
-        let (mut short, mut refused) = (Vec::new(), Vec::new());
-        for line in lines {
-            let Some(left) = left_out.iter().find(|l| l.item == line.share.item) else {
-                continue;
-            };
-            let key = (line.share.line, line.share.part);
-            let hold = self.hold_mut(order, key)?;
-            match &left.fault {
-                Fault::OutOfStock { .. } => {
-                    hold.confirmation = Some(Confirmation::Short);
-                    self.close_level(&line.share.level.clone(), line.share.quantity);
-                    short.push(key.0);
-                }
-                Fault::Refused { .. } => {
-                    hold.confirmation = Some(Confirmation::Refused);
-                    refused.push(key.0);
-                }
-                // Surely left out, the reason not known: asked again.
-                Fault::Unknown { .. } | Fault::TooSoon => {
-                    hold.confirmation = Some(Confirmation::Unknown);
-                    let level = line.share.level.clone();
-                    self.world.owe(Job::Confirm { level }, self.now);
-                }
+        for (said, reason) in [
+            (Confirmation::Short, CancelReason::SupplierShort),
+            (Confirmation::Refused, CancelReason::SupplierRefused),
+        ] {
+            let keys = lines.iter().map(|l| (l.share.line, l.share.part));
+            let o = self.order(order)?;
+            let left = keys.filter(|k| {
+                let hold = o.hold(k.0, k.1);
+                hold.is_some_and(|h| h.is_active() && h.confirmation == Some(said))
+            });
+            let left: Vec<i64> = left.map(|k| k.0).collect();
+            if !left.is_empty() && !o.is_end() && o.cancel_requested.is_none() {
+                self.fall_short(order, &left, reason)?;
             }
         }
-        if !short.is_empty() {
-            self.fall_short(order, &short, CancelReason::SupplierShort)?;
-        }
-        if !refused.is_empty() && self.order(order)?.cancel_requested.is_none() {
-            self.fall_short(order, &refused, CancelReason::SupplierRefused)?;
+        self.advance(order)
+    }
+
+    /// A line that the supplier left out of an order it made: refused for itself.
+    fn leave_out(&mut self, order: &OrderId, line: &PurchaseLine, fault: &Fault) -> Result<()> {
+        let hold = self.hold_mut(order, (line.share.line, line.share.part))?;
+        hold.purchase = None;
+        hold.confirmation = Some(match fault {
+            Fault::OutOfStock { .. } => Confirmation::Short,
+            Fault::Refused { .. } => Confirmation::Refused,
+            // Surely left out, the reason not known: asked again.
+            Fault::Unknown { .. } | Fault::TooSoon => Confirmation::Unknown,
+        });
+        let level = line.share.level.clone();
+        match fault {
+            Fault::OutOfStock { .. } => self.close_level(&level, line.share.quantity),
+            Fault::Refused { .. } => {}
+            _ => self.world.owe(Job::Confirm { level }, self.now),
         }
         Ok(())
     }
@@ -245,17 +242,13 @@ impl Rules<'_> {
             return self.advance(order);
         }
         if of_stock && levels.len() > 1 {
-            // Which item is short is not said: each is asked about again, and is closed for what
-            // was refused until a newer reading.
+            // Which item is short is not said: each is asked about again (`reopen` owes that), and
+            // is closed for what was refused until a newer reading. The deadline runs on.
             for key in keys {
                 let hold = self.hold_mut(order, key)?;
                 if hold.is_active() {
                     hold.confirmation = Some(Confirmation::Unknown);
                 }
-            }
-            let state = self.order(order)?.state;
-            if state != crate::domain::order::State::Attention {
-                self.ask(order)?;
             }
             return Ok(());
         }
@@ -358,6 +351,9 @@ impl Rules<'_> {
         let ours = |o: &&UpstreamOrder| covers(&purchase, o);
         let mine = found.iter().filter(alive).find(ours).or_else(|| found.iter().find(ours));
         let mine = mine.filter(|_| takes_one).cloned();
+        for gone in found.iter().filter(|o| !alive(o)) {
+            self.surplus_ended(order, id, &gone.supplier_order_id, false)?;
+        }
         for other in found.iter().filter(alive) {
             let recorded = purchase.supplier_order_id.as_deref() == Some(&other.supplier_order_id);
             let chosen =
@@ -388,10 +384,7 @@ impl Rules<'_> {
             ended_at: None,
             paid,
         });
-        for key in share_keys(self.order(order)?, id) {
-            let hold = self.hold_mut(order, key)?;
-            hold.surplus = hold.surplus.saturating_add(hold.quantity);
-        }
+        self.count_surplus(order, id, paid)?;
         self.world.owe(Job::Purchase { purchase: id.clone() }, now);
         self.world.alerts.push(AlertChange::Open {
             kind: AlertKind::UpstreamDuplicate,
@@ -404,10 +397,36 @@ impl Rules<'_> {
         self.tell(order, "upstream_duplicate", other)
     }
 
-    /// The late look-up of a lost create is done: its units do not come back any more.
-    fn lost_no_more(&mut self, order: &OrderId, id: &PurchaseId, lost_at: Timestamp) -> Result<()> {
+    /// Counts each share's units in surplus orders of any generation that may still take them or
+    /// give them back. `undone`: some of these orders' fate is known from now on.
+    pub(super) fn count_surplus(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        undone: bool,
+    ) -> Result<()> {
+        let now = self.now;
         for key in share_keys(self.order(order)?, id) {
+            let purchases = self.order(order)?.purchases.iter();
+            let units = purchases.map(|p| surplus_units(p, key)).fold(0, i64::saturating_add);
             let hold = self.hold_mut(order, key)?;
+            hold.surplus = units;
+            if undone {
+                hold.undone_at = Some(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The late look-up of a lost create is done: its units do not come back any more. (Parts that
+    /// were cut off since are of the same line and level.)
+    fn lost_no_more(&mut self, order: &OrderId, id: &PurchaseId, lost_at: Timestamp) -> Result<()> {
+        let bought: BTreeSet<(i64, LevelId)> = {
+            let lines = self.purchase(order, id)?.trail.lines.iter();
+            lines.map(|l| (l.share.line, l.share.level.clone())).collect()
+        };
+        let holds = self.order_mut(order)?.holds.iter_mut();
+        for hold in holds.filter(|h| bought.contains(&(h.line, h.level.clone()))) {
             if hold.lost_at.is_some_and(|at| at <= lost_at) {
                 hold.lost_at = None;
             }
@@ -454,7 +473,10 @@ impl Rules<'_> {
         let purchase = self.purchase_mut(order, id)?;
         purchase.trail.unanswered = 0;
         let sure_from = purchase.attempt_until.unwrap_or(now) + settle;
-        purchase.trail.clean_lookups.push(now);
+        // One look-up handed in twice is one.
+        if purchase.trail.clean_lookups.last() != Some(&now) {
+            purchase.trail.clean_lookups.push(now);
+        }
         if purchase.trail.clean_lookups.len() < 2 || now < sure_from {
             let soon = now + Span::secs(1);
             return Ok(Outcome::Again(Some(sure_from.max(soon))));
@@ -479,6 +501,14 @@ impl Rules<'_> {
             }
         }
     }
+}
+
+/// Units of a share in a purchase's open surplus orders.
+fn surplus_units(purchase: &Purchase, key: (i64, i64)) -> i64 {
+    let orders = purchase.trail.surplus.iter().filter(|s| s.ended_at.is_none()).count();
+    let orders = i64::try_from(orders).unwrap_or(i64::MAX);
+    let lines = purchase.trail.lines.iter().filter(|l| (l.share.line, l.share.part) == key);
+    lines.fold(0, |sum, l| sum.saturating_add(l.share.quantity.saturating_mul(orders)))
 }
 
 /// Whether a supplier's order has nothing but lines of the purchase, each whole.

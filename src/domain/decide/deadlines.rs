@@ -81,7 +81,7 @@ impl Rules<'_> {
         self.ask(id)
     }
 
-    fn alert_order(&mut self, id: &OrderId, detail: &str) {
+    pub(super) fn alert_order(&mut self, id: &OrderId, detail: &str) {
         self.world.alerts.push(AlertChange::Open {
             kind: AlertKind::OrderAttention,
             subject: id.to_string(),

@@ -126,7 +126,8 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// Units of a line that an open purchase has or may have bought, and are not shipped.
+    /// Units of a line that an open purchase has or may have bought, and are not shipped. (In the
+    /// feed or not: a settled hold is bought all the same.)
     fn bought_units(&self, id: &OrderId, line: i64) -> Result<i64> {
         let order = self.order(id)?;
         let open = |p: &PurchaseId| {
@@ -138,7 +139,7 @@ impl Rules<'_> {
         let bought = order
             .holds
             .iter()
-            .filter(|h| h.line == line && h.is_open() && h.purchase.as_ref().is_some_and(open));
+            .filter(|h| h.line == line && !h.is_let_go() && h.purchase.as_ref().is_some_and(open));
         Ok(bought.fold(0, |sum, h| sum.saturating_add(h.quantity)))
     }
 

@@ -98,7 +98,8 @@ impl Rules<'_> {
         }
         let mut off = hold.clone();
         hold.quantity -= n;
-        (off.part, off.quantity) = (part, n);
+        // Surplus upstream orders stay with the share that they were made for.
+        (off.part, off.quantity, off.surplus) = (part, n, 0);
         self.order_mut(order)?.holds.push(off);
         Ok((key.0, part))
     }

@@ -39,7 +39,7 @@ pub struct Standing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     pub need: i64,
-    /// Its own shares of this item that are confirmed already and go with it when it falls short.
+    /// Its own shares of this item that are confirmed already.
     pub partial: i64,
     /// Confirming it would decide its last supplier share.
     pub completes: bool,
@@ -81,10 +81,8 @@ pub fn judge(mut s: Standing, claims: &[Claim]) -> Vec<Verdict> {
                     s.partial = s.partial.saturating_add(need);
                 }
             }
-            Verdict::Short => {
-                s.u = s.u.saturating_sub(claim.partial);
-                s.partial = s.partial.saturating_sub(claim.partial);
-            }
+            // Its confirmed shares go with it only when that is carried out.
+            Verdict::Short => {}
             Verdict::Waiting | Verdict::Unknown => w = w.saturating_add(need),
         }
         verdicts.push(verdict);
@@ -152,12 +150,14 @@ impl Rules<'_> {
         }
         let view = self.world.items.get(id).cloned().unwrap_or_default();
         let undecided = self.undecided(id, &view);
+        let mut decided = !undecided.is_empty();
         let again = match self.weigh(id, terms, answer)? {
             Answer::Refused(code) => {
                 self.all_refused(id, &undecided, &code)?;
                 None
             }
             Answer::Nothing(wait) => {
+                decided = false;
                 self.all_unknown(id, &undecided)?;
                 self.ask_again(&undecided, terms, wait.or(Some(Span::ZERO)))?
             }
@@ -167,6 +167,8 @@ impl Rules<'_> {
                 if !polled && verdicts.contains(&Verdict::Short) && !unpaid.is_empty() {
                     return Ok(Outcome::PollFirst(unpaid));
                 }
+                let open = |v: &Verdict| matches!(v, Verdict::Waiting | Verdict::Unknown);
+                decided = !verdicts.iter().all(open);
                 self.carry_out(id, &undecided, &verdicts)?;
                 self.ask_again(&undecided, terms, None)?
             }
@@ -174,7 +176,8 @@ impl Rules<'_> {
         if let Some(level) = self.world.level_mut(id) {
             level.lock.until = None;
         }
-        Ok(Outcome::Again(if view.more { Some(self.now) } else { again }))
+        // Those beyond the 500 oldest have their turn when some of these are out of the way.
+        Ok(Outcome::Again(if view.more && decided { Some(self.now) } else { again }))
     }
 
     /// There must be an answer to a question sent within `max_answer_age`, and the newest figure

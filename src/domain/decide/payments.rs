@@ -24,7 +24,7 @@ impl Rules<'_> {
             recorded_at: now,
         });
         order.tell(now, "payment_recorded", payment.id.clone());
-        let (state, total) = (order.state, order.total);
+        let state = order.state;
         let has = order.captured().saturating_sub(order.refunded());
         self.world.claim_payment(&channel, &payment.id, id);
         match state {
@@ -34,7 +34,7 @@ impl Rules<'_> {
                 self.refund_due(id, "excess", "paid too much")?;
             }
             State::PendingPayment => {}
-            State::Expired if has >= total => self.pay_late(id)?,
+            State::Expired if has >= pricing::price(self.order(id)?) => self.pay_late(id)?,
             State::Expired => self.refund_due(id, "late", "paid after expiry")?,
             State::Cancelled => self.refund_due(id, "late", "paid after the order ended")?,
             _ => self.refund_due(id, "excess", "paid too much")?,

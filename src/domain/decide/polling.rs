@@ -6,7 +6,7 @@ use crate::clock::{Span, Timestamp};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::backoff;
 use crate::domain::names::{OrderId, PurchaseId};
-use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, State};
+use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, Order, State};
 use crate::domain::outcome::Outcome;
 use crate::domain::purchase::PurchaseState;
 use crate::domain::supply::{Fault, UpstreamOrder, UpstreamState};
@@ -33,7 +33,7 @@ impl Rules<'_> {
         }
         purchase.trail.polled_at = Some(now);
         purchase.trail.unanswered = 0;
-        purchase.trail.read_back_first = false;
+        let cancel_failed = std::mem::take(&mut purchase.trail.read_back_first);
         purchase.cost = upstream.total.or(purchase.cost);
         match upstream.state {
             UpstreamState::AwaitingPayment | UpstreamState::Other => {}
@@ -44,6 +44,10 @@ impl Rules<'_> {
             }
             UpstreamState::ClosedUnpaid => self.closed_unpaid(&order, id, upstream)?,
             UpstreamState::ClosedBySeller => self.closed_by_seller(&order, id, upstream)?,
+        }
+        if cancel_failed && self.purchase(&order, id)?.state == PurchaseState::Placed {
+            // Refused, and yet it could be cancelled: not asked again at once.
+            return Ok(Outcome::Again(Some(now + self.poll_every(&order, id)?)));
         }
         self.next_look(&order, id)
     }
@@ -90,7 +94,9 @@ impl Rules<'_> {
         let purchase = self.purchase_mut(order, id)?;
         purchase.trail.parcels.clone_from(&upstream.parcels);
         let first = purchase.state == PurchaseState::Paid;
-        let received = upstream.state == UpstreamState::Received;
+        // Answers may arrive out of order: what was received stays so.
+        let received = upstream.state == UpstreamState::Received
+            || purchase.state == PurchaseState::Received;
         purchase.state = if received { PurchaseState::Received } else { PurchaseState::Shipped };
         if received {
             purchase.deadline_at = None;
@@ -108,17 +114,27 @@ impl Rules<'_> {
         id: &PurchaseId,
         upstream: &UpstreamOrder,
     ) -> Result<()> {
-        if self.order(order)?.cancel_requested.is_some() {
-            return self.cancelled_upstream(order, id);
+        if self.shipped_before(order, id, upstream)? {
+            return Ok(());
+        }
+        let reason = upstream.close_reason.as_deref().unwrap_or("closed unpaid");
+        self.not_sold(order, id, reason)
+    }
+
+    /// Closed without a sale. Once the item stays orderable and the share is confirmed once more;
+    /// a second time it is given up.
+    fn not_sold(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<()> {
+        if !self.wanted_still(order)? {
+            return self.undone(order, id, reason);
         }
         let first = self.purchase(order, id)?.generation == self.first_placed(order, id)?;
-        let lines = self.undo_purchase(order, id, upstream)?;
+        let lines = self.undo_holds(order, id, reason)?;
         if first {
             self.hold_once_more(order, &lines)?;
             return self.ask(order);
         }
-        let lines = distinct_lines(&lines);
-        self.fall_short(order, &lines, CancelReason::SupplierClosed)
+        self.fall_short(order, &distinct_lines(&lines), CancelReason::SupplierClosed)?;
+        self.keep_place(order, &lines)
     }
 
     /// The lowest generation of the purchase's supplier in this order that was ever placed.
@@ -135,41 +151,83 @@ impl Rules<'_> {
         id: &PurchaseId,
         upstream: &UpstreamOrder,
     ) -> Result<()> {
-        if self.purchase(order, id)?.state == PurchaseState::Shipped {
-            // Shipped and then closed is a matter of returns; nothing is let go by it.
-            return self.attention(order, "the supplier closed a shipped order");
+        if self.shipped_before(order, id, upstream)? {
+            return Ok(());
         }
         let now = self.now;
-        let lines = self.undo_purchase(order, id, upstream)?;
-        for hold in &lines {
-            if let Some(level) = self.world.level_mut(&hold.level) {
+        for line in self.purchase(order, id)?.trail.lines.clone() {
+            if let Some(level) = self.world.level_mut(&line.share.level) {
                 level.blocked_at.get_or_insert(now);
             }
             self.world.alerts.push(AlertChange::Open {
                 kind: AlertKind::SupplierClosed,
-                subject: hold.level.to_string(),
+                subject: line.share.level.to_string(),
                 detail: format!("the seller closed {id}: not orderable there until resumed"),
             });
         }
-        if self.order(order)?.cancel_requested.is_some() {
-            return self.advance(order);
+        let reason = upstream.close_reason.as_deref().unwrap_or("closed by the seller");
+        if !self.wanted_still(order)? {
+            return self.undone(order, id, reason);
         }
-        let lines = distinct_lines(&lines);
-        self.fall_short(order, &lines, CancelReason::SupplierClosed)
+        let lines = self.undo_holds(order, id, reason)?;
+        self.fall_short(order, &distinct_lines(&lines), CancelReason::SupplierClosed)?;
+        self.keep_place(order, &lines)
     }
 
-    /// The supplier's order is definitely undone: its holds are reversed, its units may come back.
-    /// Returns the holds as they were.
-    fn undo_purchase(
+    /// Shipped and then closed is a matter of returns: nothing is let go by it, and there is
+    /// nothing more to read. A person is told, once.
+    fn shipped_before(
         &mut self,
         order: &OrderId,
         id: &PurchaseId,
         upstream: &UpstreamOrder,
-    ) -> Result<Vec<Hold>> {
-        let reason = upstream.close_reason.clone().unwrap_or_else(|| "closed".into());
-        self.undo_holds(order, id, &reason)
+    ) -> Result<bool> {
+        let purchase = self.purchase_mut(order, id)?;
+        if !matches!(purchase.state, PurchaseState::Shipped | PurchaseState::Received) {
+            return Ok(false);
+        }
+        if purchase.end_reason.is_none() {
+            let reason = upstream.close_reason.as_deref().unwrap_or("closed");
+            purchase.end_reason = Some(reason.to_owned());
+            purchase.deadline_at = None;
+            let why = format!("the supplier closed {id} after it was shipped");
+            if self.order(order)?.is_end() {
+                self.tell(order, "shipped_purchase_closed", id.to_string())?;
+                self.alert_order(order, &why);
+            } else {
+                self.attention(order, &why)?;
+            }
+        }
+        Ok(true)
     }
 
+    /// Whether the order still wants what a purchase was to bring.
+    fn wanted_still(&self, order: &OrderId) -> Result<bool> {
+        let o = self.order(order)?;
+        Ok(o.cancel_requested.is_none() && !o.is_end() && o.state != State::Shipped)
+    }
+
+    /// The purchase is gone, and the order wants it no more.
+    fn undone(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<()> {
+        let holds = self.undo_holds(order, id, reason)?;
+        self.advance(order)?;
+        self.keep_place(order, &holds)
+    }
+
+    /// Where another purchase still keeps a cancel from being carried out, undone units keep their
+    /// place until that is decided: ops may yet let the order go on.
+    fn keep_place(&mut self, order: &OrderId, undone: &[Hold]) -> Result<()> {
+        let o = self.order(order)?;
+        if o.is_end() || o.state == State::Shipped {
+            return Ok(());
+        }
+        let lacks = |h: &&Hold| lacking(o, h.line) >= h.quantity;
+        let lacking: Vec<Hold> = undone.iter().filter(lacks).cloned().collect();
+        if lacking.is_empty() { Ok(()) } else { self.hold_once_more(order, &lacking) }
+    }
+
+    /// The supplier's order is definitely undone: its holds are reversed, its units may come back.
+    /// Returns the holds as they were.
     fn undo_holds(&mut self, order: &OrderId, id: &PurchaseId, reason: &str) -> Result<Vec<Hold>> {
         let now = self.now;
         let mut undone = Vec::new();
@@ -211,7 +269,7 @@ impl Rules<'_> {
                 },
             )?;
         }
-        self.tell(order, "held_again", "the supplier's order was closed unpaid")
+        self.tell(order, "held_again", "the supplier's order is gone")
     }
 
     pub(super) fn cancel_answered(
@@ -244,22 +302,16 @@ impl Rules<'_> {
         self.next_look(&order, id)
     }
 
-    /// Our cancel went through, or the order was closed otherwise while we asked for it.
+    /// Our cancel went through. (Ops may have decided meanwhile that the order goes on.)
     fn cancelled_upstream(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
         if self.purchase(order, id)?.state.is_end() {
             return Ok(());
         }
-        self.undo_holds(order, id, "cancelled upstream")?;
-        if self.order(order)?.state == State::Attention
-            && self.order(order)?.attention.as_deref() == Some(super::progress::CANCEL_REFUSED)
-        {
-            self.order_mut(order)?.attention = None;
-        }
-        self.advance(order)
+        self.not_sold(order, id, "cancelled upstream")
     }
 
     /// A surplus order is gone, or is paid and needs a person.
-    fn surplus_ended(
+    pub(super) fn surplus_ended(
         &mut self,
         order: &OrderId,
         id: &PurchaseId,
@@ -269,23 +321,35 @@ impl Rules<'_> {
         let now: Timestamp = self.now;
         let trail = &mut self.purchase_mut(order, id)?.trail;
         let found = trail.surplus.iter_mut().find(|s| s.supplier_order_id == supplier_order_id);
-        let Some(surplus) = found else { return Ok(()) };
+        let Some(surplus) = found.filter(|s| s.ended_at.is_none()) else {
+            return Ok(());
+        };
         if paid {
-            surplus.paid = true;
+            if std::mem::replace(&mut surplus.paid, true) {
+                return Ok(());
+            }
+            self.count_surplus(order, id, true)?;
             return self.tell(order, "surplus_not_cancelled", supplier_order_id);
         }
         surplus.ended_at = Some(now);
-        for key in share_keys(self.order(order)?, id) {
-            let hold = self.hold_mut(order, key)?;
-            hold.surplus = hold.surplus.saturating_sub(hold.quantity).max(0);
-            hold.undone_at = Some(now);
-        }
+        self.count_surplus(order, id, true)?;
         self.world.alerts.push(AlertChange::Close {
             kind: AlertKind::UpstreamDuplicate,
             subject: format!("{id}/{supplier_order_id}"),
         });
         self.tell(order, "surplus_cancelled", supplier_order_id)
     }
+}
+
+/// Units of a line that are neither cancelled nor held, sold, bought or shipped.
+fn lacking(order: &Order, line: i64) -> i64 {
+    let undone = |h: &Hold| {
+        let purchase = h.purchase.as_ref().and_then(|p| order.purchase(p));
+        h.is_let_go() || (!h.is_open() && purchase.is_some_and(|p| p.state.is_end()))
+    };
+    let there = order.holds.iter().filter(|h| h.line == line && !undone(h));
+    let units = there.fold(0, |sum: i64, h| sum.saturating_add(h.quantity));
+    order.line(line).map_or(0, |l| l.kept()).saturating_sub(units)
 }
 
 fn distinct_lines(holds: &[Hold]) -> Vec<i64> {

@@ -127,7 +127,11 @@ impl Rules<'_> {
         let mut levels: Vec<LevelId> = Vec::new();
         for hold in &mut self.order_mut(id)?.holds {
             if hold.is_active() && hold.is_supplier() && hold.purchase.is_none() {
-                if hold.confirmation == Some(Confirmation::NotDue) {
+                // What was decided while a cancel was pending is open again when ops retry.
+                if !matches!(
+                    hold.confirmation,
+                    Some(Confirmation::Confirmed | Confirmation::Unknown)
+                ) {
                     hold.confirmation = Some(Confirmation::Waiting);
                 }
                 hold.asked_at.get_or_insert(now);

@@ -92,6 +92,23 @@ impl Rules<'_> {
         self.settle(id, terms, as_of)
     }
 
+    /// Surplus orders that were paid before we could cancel them are in the figure by now.
+    fn paid_surplus_counted(&mut self, order: &OrderId, key: (i64, i64)) -> Result<()> {
+        let now = self.now;
+        let mut counted = Vec::new();
+        for purchase in &mut self.order_mut(order)?.purchases {
+            let lines = &purchase.trail.lines;
+            if lines.iter().any(|l| (l.share.line, l.share.part) == key) {
+                let open = purchase.trail.surplus.iter_mut();
+                open.filter(|s| s.paid).for_each(|s| {
+                    s.ended_at.get_or_insert(now);
+                });
+                counted.push(purchase.id.clone());
+            }
+        }
+        counted.iter().try_for_each(|purchase| self.count_surplus(order, purchase, false))
+    }
+
     /// Settles what the level's figure surely contains by now.
     fn settle(&mut self, id: &LevelId, terms: &Terms, as_of: Timestamp) -> Result<()> {
         let here: Vec<OrderId> = self
@@ -113,7 +130,11 @@ impl Rules<'_> {
             let undone =
                 self.holds(&order, |h| &h.level == id && contained(terms, h.undone_at, as_of))?;
             for key in undone {
-                self.hold_mut(&order, key)?.undone_at = None;
+                let hold = self.hold_mut(&order, key)?;
+                hold.undone_at = None;
+                if hold.surplus > 0 {
+                    self.paid_surplus_counted(&order, key)?;
+                }
             }
         }
         Ok(())

@@ -54,7 +54,7 @@ impl Rules<'_> {
         let ids: Vec<RefundId> = made.iter().map(|r| r.id.clone()).collect();
         order.refunds.extend(made);
         for refund in ids {
-            self.world.refunds.insert(refund.clone(), id.clone());
+            self.world.claim_refund(refund.clone(), id);
             if by_provider {
                 self.world.owe(Job::Refund { refund }, now);
             }

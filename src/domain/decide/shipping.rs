@@ -58,7 +58,8 @@ impl Rules<'_> {
 
     fn add_shipped(&mut self, id: &OrderId, line: i64, units: i64) -> Result<()> {
         if let Some(l) = self.order_mut(id)?.lines.iter_mut().find(|l| l.no == line) {
-            l.shipped = l.shipped.saturating_add(units).min(l.quantity);
+            // What was cancelled and comes all the same is a matter of returns.
+            l.shipped = l.shipped.saturating_add(units).min(l.kept());
         }
         Ok(())
     }

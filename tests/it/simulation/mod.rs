@@ -1,0 +1,11 @@
+//! The pure core played for weeks of simulated time: a storage that loads only what is named,
+//! suppliers that lag and fail, workers that die, and an audit after every step.
+
+mod audit;
+mod dice;
+mod driver;
+mod memory;
+mod random;
+mod script;
+mod shop;
+mod stage;
