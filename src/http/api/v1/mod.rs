@@ -5,15 +5,15 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::super::Shared;
-use super::super::idempotency::{answer, unexpected};
-use super::super::problem::Problem;
-use super::super::view::order::OrderView;
 use crate::clock::Timestamp;
 use crate::domain::names::{OrderId, SkuKey};
 use crate::domain::outcome::{Outcome, Touch};
 use crate::engine::KeptAnswer;
+use crate::http::Shared;
 use crate::http::extract::sku_key;
+use crate::http::idempotency::{answer, unexpected};
+use crate::http::problem::Problem;
+use crate::http::view::order::OrderView;
 
 pub mod alerts;
 pub mod availability;
