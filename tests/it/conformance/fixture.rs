@@ -282,6 +282,7 @@ pub fn purchase(order: &OrderId, generation: i64, state: PurchaseState) -> Purch
                 ended_at: None,
                 paid: true,
             }],
+            answered: 2,
             lost: vec![at(406)],
             clean_lookups: vec![at(407)],
             doubted: Some(Fault::OutOfStock { code: "500_004".into(), message: "缺货".into() }),
