@@ -12,6 +12,8 @@ use crate::domain::sku::{Kind, Paused, Sku, Source, Watermark};
 use crate::domain::stock::Level;
 use crate::domain::supply::Item;
 use crate::engine::{Engine, Reply};
+use crate::storage::Db;
+use crate::storage::reads::skus;
 
 /// Rows applied in one transaction.
 pub const BATCH: usize = 500;
@@ -93,7 +95,7 @@ pub async fn import(
 
 /// A SKU as a catalogue row; its first warehouse and its first supplier, which is all that the
 /// format can say.
-pub fn to_row(sku: &Sku, levels: &[Level]) -> Row {
+fn to_row(sku: &Sku, levels: &[Level]) -> Row {
     let of_kind = |kind: Kind| sku.sources.iter().find(|s| s.kind == kind);
     let shelf = of_kind(Kind::Warehouse).map(|s| Shelf {
         warehouse: s.source.to_string(),
@@ -119,6 +121,30 @@ pub fn to_row(sku: &Sku, levels: &[Level]) -> Row {
         low_watermark: sku.watermark.low,
         shelf,
         offer,
+    }
+}
+
+/// Every SKU of the store as a catalogue row.
+///
+/// # Errors
+/// The database's, in words.
+pub async fn rows(db: &Db) -> Result<Vec<Row>, String> {
+    let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
+    let mut rows = Vec::new();
+    let mut after: Option<SkuKey> = None;
+    loop {
+        let page = skus::list(db, after.as_ref(), limit).await.map_err(|e| e.to_string())?;
+        let keys: Vec<SkuKey> = page.iter().take(BATCH).map(|sku| sku.key.clone()).collect();
+        let loaded = skus::load(db, &keys).await.map_err(|e| e.to_string())?;
+        let known = keys.iter().filter_map(|key| loaded.get(key));
+        rows.extend(known.map(|l| {
+            let levels: Vec<Level> = l.levels.values().cloned().collect();
+            to_row(&l.sku, &levels)
+        }));
+        if page.len() <= BATCH {
+            return Ok(rows);
+        }
+        after = keys.last().cloned();
     }
 }
 

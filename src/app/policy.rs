@@ -53,32 +53,20 @@ fn terms(s: &SupplierSettings) -> Terms {
     }
 }
 
-/// The adapters of the configured suppliers.
-///
-/// # Errors
-/// Names the supplier whose adapter cannot be made.
-pub fn suppliers(
-    settings: &Settings,
-    clock: &Clock,
-) -> Result<BTreeMap<SourceId, Arc<alibaba1688::Alibaba1688>>, String> {
-    let adapter = |s: &SupplierSettings| {
-        let terms = alibaba1688::Terms {
-            gateway: s.gateway.clone(),
-            app_key: s.app_key.clone(),
-            app_secret: s.app_secret.clone(),
-            access_token: s.access_token.clone(),
-            refresh_token: s.refresh_token.clone(),
-            flow: s.flow.clone(),
-            request_timeout: s.request_timeout,
-            max_requests_per_second: s.max_requests_per_second,
-            page_size: PAGE_SIZE,
-            clock: clock.clone(),
-        };
-        let adapter = alibaba1688::Alibaba1688::new(terms);
-        let adapter = adapter.map_err(|e| format!("supplier {}: {e}", s.id))?;
-        Ok((SourceId::from(s.id.as_str()), Arc::new(adapter)))
-    };
-    settings.suppliers.iter().map(adapter).collect()
+/// What the adapter of a configured supplier is made from.
+pub fn adapter_terms(s: &SupplierSettings, clock: &Clock) -> alibaba1688::Terms {
+    alibaba1688::Terms {
+        gateway: s.gateway.clone(),
+        app_key: s.app_key.clone(),
+        app_secret: s.app_secret.clone(),
+        access_token: s.access_token.clone(),
+        refresh_token: s.refresh_token.clone(),
+        flow: s.flow.clone(),
+        request_timeout: s.request_timeout,
+        max_requests_per_second: s.max_requests_per_second,
+        page_size: PAGE_SIZE,
+        clock: clock.clone(),
+    }
 }
 
 /// The adapters as the port that jobs use.

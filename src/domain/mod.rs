@@ -19,5 +19,6 @@ pub mod refund;
 pub mod sku;
 pub mod stock;
 pub mod supply;
+pub mod view;
 pub mod watermark;
 pub mod world;

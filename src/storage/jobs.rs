@@ -141,6 +141,7 @@ texts! {
             SELECT id, lease_token FROM jobs WHERE id IN (INTS($1)) AND state = 'running'
             ORDER BY id FOR UPDATE)
         SELECT id, lease_token FROM locked";
+    RUNNING = "SELECT id FROM jobs WHERE key IN (LIST($1)) AND state = 'running' LIMIT 1";
     COUNT = "SELECT state, kind, count(*) FROM jobs GROUP BY state, kind ORDER BY state, kind";
     NEXT = format!("SELECT {DUE} FROM jobs WHERE state <> 'dead' ORDER BY {DUE} LIMIT 1");
     ONE = format!("SELECT {INFO} FROM jobs WHERE id = $1");
@@ -276,6 +277,15 @@ pub async fn fences(tx: &mut Tx, fences: &[(i64, i64)]) -> Result<BTreeSet<(i64,
     let ids: Vec<i64> = fences.iter().map(|(id, _)| *id).collect();
     let rows: Vec<(i64, i64)> = tx.all(&FENCES, args![ids]).await?;
     Ok(rows.into_iter().filter(|f| fences.contains(f)).collect())
+}
+
+/// Whether one of these jobs is being worked on.
+///
+/// # Errors
+/// The database's.
+pub async fn is_running(tx: &mut Tx, keys: &[String]) -> Result<bool> {
+    let row: Option<(i64,)> = tx.first(&RUNNING, vec![list_of(keys)]).await?;
+    Ok(row.is_some())
 }
 
 /// How many jobs there are, by state and kind.

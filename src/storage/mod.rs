@@ -15,6 +15,7 @@ pub mod groups;
 pub mod jobs;
 mod migrate;
 pub mod pages;
+pub mod reads;
 pub mod rows;
 pub mod schedules;
 pub mod sql;

@@ -287,7 +287,11 @@ async fn a_fence_holds_until_the_commit(test: TestDb) {
     owe(&test, vec![(Job::Sweep, at(1)), (Job::Prune, at(1))], at(0)).await;
     let claimed = claim(&test, at(1), 5, 30).await;
     let (a, b) = (claimed[0].id, claimed[1].id);
-    let asked = vec![(a, 1), (b, 0), (b + 1, 1)];
+    let wrong = vec![(a, 0), (a, 2), (b, 1), (b + 1, 1)];
+    let valid =
+        test.transact(move |tx| Box::pin(async move { jobs::fences(tx, &wrong).await })).await;
+    assert_eq!(valid, Ok(BTreeSet::from([(b, 1)])));
+    let asked = vec![(a, 1)];
     let db = test.db.clone();
     let (checked, wait) = tokio::sync::oneshot::channel();
     let (go, gone) = tokio::sync::oneshot::channel::<()>();

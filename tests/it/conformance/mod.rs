@@ -11,6 +11,7 @@ mod jobs;
 mod locks;
 mod migrations;
 mod pages;
+mod reads;
 mod save;
 
 use std::str::FromStr;
