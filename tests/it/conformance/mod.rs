@@ -10,6 +10,7 @@ mod items;
 mod jobs;
 mod locks;
 mod migrations;
+mod pages;
 mod reads;
 mod save;
 
@@ -43,7 +44,7 @@ macro_rules! on_both {
         }
     };
 }
-use on_both;
+pub(crate) use on_both;
 
 /// An empty, migrated database of one test.
 pub struct TestDb {
