@@ -332,13 +332,16 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
 
 fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
     // Bounded waits: a lock or a statement that takes this long is given up and done again.
-    let connect = PgConnectOptions::from_str(url)?.application_name("stockhold").options([
-        ("synchronous_commit", "on"),
-        ("idle_in_transaction_session_timeout", "60s"),
-        ("lock_timeout", "10s"),
-        ("statement_timeout", "30s"),
-        ("timezone", "UTC"),
-    ]);
+    let connect = PgConnectOptions::from_str(url)?
+        .application_name("stockhold")
+        .statement_cache_capacity(512)
+        .options([
+            ("synchronous_commit", "on"),
+            ("idle_in_transaction_session_timeout", "60s"),
+            ("lock_timeout", "10s"),
+            ("statement_timeout", "30s"),
+            ("timezone", "UTC"),
+        ]);
     let pool = |connections: u32| {
         PgPoolOptions::new()
             .max_connections(connections.max(1))
