@@ -1,7 +1,7 @@
 //! Names to ids, and whose orders a group might touch: unlocked reads, whose answers are only used
 //! to know what to lock. What they say is judged again under the locks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
@@ -11,7 +11,7 @@ use crate::storage::db::Tx;
 use crate::storage::error::Result;
 use crate::storage::rows::stock::{SkuRow, SourceRow};
 use crate::storage::sql::{Arg, list, texts};
-use crate::storage::table::{Plus, Table};
+use crate::storage::table::{Plus, Table, row};
 
 /// What counts on a level: the predicate of the index `holds_level`.
 pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone_at IS NOT NULL
@@ -21,6 +21,10 @@ pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone
 pub(super) const MOST: usize = 500;
 /// So many overdue orders of a level are loaded to be ended.
 pub(super) const MOST_OVERDUE: usize = 50;
+/// Overdue orders are looked through by so many …
+const OVERDUE_PAGE: usize = 1_000;
+/// … and so many times at most.
+const OVERDUE_PAGES: usize = 10;
 
 texts! {
     NAMES = "SELECT 'external' AS what, o.channel AS a, o.external_id AS b, o.id FROM PAIRS($1) AS p
@@ -42,14 +46,14 @@ texts! {
         SourceRow::LIST
     );
 
-    OVERDUE = ranked(
-        "SELECT h.level_id, o.id AS order_id, o.deadline_at AS rank_by
-         FROM orders o JOIN holds h ON h.order_id = o.id
-         WHERE o.deadline_at <= $3 AND o.state = 'pending_payment' AND h.state = 'active'
-           AND h.level_id IN (LIST($1))
-         GROUP BY h.level_id, o.id, o.deadline_at",
-        "rank_by, order_id",
-    );
+    /// A page of overdue orders, with the levels asked for that they hold. From the orders'
+    /// deadlines on: a hot level may have many more holds than there are overdue orders.
+    OVERDUE = format!("SELECT o.id, o.deadline_at, h.level_id FROM (
+            SELECT id, deadline_at FROM orders
+            WHERE deadline_at <= $2 AND state = 'pending_payment' AND (deadline_at, id) > ($3, $4)
+            ORDER BY deadline_at, id LIMIT {OVERDUE_PAGE}) AS o
+        LEFT JOIN holds h ON h.order_id = o.id AND h.state = 'active' AND h.level_id IN (LIST($1))
+        ORDER BY o.deadline_at, o.id");
     SETTLING = ranked(
         &format!("SELECT h.level_id, h.order_id, min(coalesce(h.counted_at, h.undone_at)) AS rank_by
          FROM holds h WHERE h.level_id IN (LIST($1)) AND {COUNTS}
@@ -139,12 +143,48 @@ pub(super) async fn strangers(
             found.extend(rows.into_iter().map(|(id,)| OrderId::from(id)));
         }
     }
-    if !needs.overdue.is_empty() {
-        let args = vec![list(&needs.overdue), most(MOST_OVERDUE), now.into()];
-        let rows: Vec<(String,)> = tx.all(&OVERDUE, args).await?;
-        found.extend(rows.into_iter().map(|(id,)| OrderId::from(id)));
-    }
+    found.extend(overdue(tx, &needs.overdue, now).await?);
     Ok(found)
+}
+
+row! {
+    "orders" OverdueRow {
+        id: OrderId,
+        deadline_at: Timestamp,
+        level_id: Option<LevelId>,
+    }
+}
+
+/// The oldest overdue orders of each level.
+async fn overdue(
+    tx: &mut Tx,
+    levels: &BTreeSet<LevelId>,
+    now: Timestamp,
+) -> Result<BTreeSet<OrderId>> {
+    let mut found: BTreeMap<LevelId, BTreeSet<OrderId>> =
+        levels.iter().map(|level| (level.clone(), BTreeSet::new())).collect();
+    let mut after = (Timestamp(i64::MIN), OrderId::from(""));
+    for _ in 0..OVERDUE_PAGES {
+        if found.values().all(|orders| orders.len() >= MOST_OVERDUE) {
+            break;
+        }
+        let args = vec![list(levels), now.into(), after.0.into(), after.1.as_str().into()];
+        let page: Vec<OverdueRow> = tx.all(&OVERDUE, args).await?;
+        let full = page.len() >= OVERDUE_PAGE;
+        if let Some(last) = page.last() {
+            after = (last.deadline_at, last.id.clone());
+        }
+        for row in page {
+            let orders = row.level_id.and_then(|level| found.get_mut(&level));
+            if let Some(orders) = orders.filter(|orders| orders.len() < MOST_OVERDUE) {
+                orders.insert(row.id);
+            }
+        }
+        if !full {
+            break;
+        }
+    }
+    Ok(found.into_values().flatten().collect())
 }
 
 /// Reads the SKUs asked for (aliases followed) with their sources; answers their levels.

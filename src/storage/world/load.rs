@@ -39,7 +39,8 @@ texts! {
     SUPPLIERS = format!(
         "SELECT {}, CAST(0 AS BIGINT) FROM suppliers
          UNION ALL SELECT '', NULL, NULL, NULL, NULL, CAST(1 AS BIGINT) FROM (SELECT id FROM orders
-            WHERE deadline_at <= $1 AND state = 'pending_payment' LIMIT 1) AS overdue",
+            WHERE deadline_at <= $1 AND state = 'pending_payment'
+            ORDER BY deadline_at, id LIMIT 1) AS overdue", // ordered, or all orders are scanned
         SupplierRow::LIST
     );
 }

@@ -11,6 +11,7 @@ mod jobs;
 mod locks;
 mod migrations;
 mod save;
+mod suppliers;
 
 use std::str::FromStr;
 
