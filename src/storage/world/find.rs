@@ -10,7 +10,7 @@ use crate::domain::world::World;
 use crate::storage::db::Tx;
 use crate::storage::error::Result;
 use crate::storage::rows::stock::{SkuRow, SourceRow};
-use crate::storage::sql::{Arg, list, texts};
+use crate::storage::sql::{Arg, args, list, texts};
 use crate::storage::table::{Plus, Table, row};
 
 /// What counts on a level: the predicate of the index `holds_level`.
@@ -46,13 +46,13 @@ texts! {
         SourceRow::LIST
     );
 
-    /// A page of overdue orders, with the levels asked for that they hold. From the orders'
-    /// deadlines on: a hot level may have many more holds than there are overdue orders.
+    /// A page of overdue orders with all the levels that they hold. From the orders' deadlines on,
+    /// whatever the planner thinks: a hot level may have many more holds than orders are overdue.
     OVERDUE = format!("SELECT o.id, o.deadline_at, h.level_id FROM (
             SELECT id, deadline_at FROM orders
-            WHERE deadline_at <= $2 AND state = 'pending_payment' AND (deadline_at, id) > ($3, $4)
+            WHERE deadline_at <= $1 AND state = 'pending_payment' AND (deadline_at, id) > ($2, $3)
             ORDER BY deadline_at, id LIMIT {OVERDUE_PAGE}) AS o
-        LEFT JOIN holds h ON h.order_id = o.id AND h.state = 'active' AND h.level_id IN (LIST($1))
+        LEFT JOIN holds h ON h.order_id = o.id AND h.state = 'active'
         ORDER BY o.deadline_at, o.id");
     SETTLING = ranked(
         &format!("SELECT h.level_id, h.order_id, min(coalesce(h.counted_at, h.undone_at)) AS rank_by
@@ -168,9 +168,9 @@ async fn overdue(
         if found.values().all(|orders| orders.len() >= MOST_OVERDUE) {
             break;
         }
-        let args = vec![list(levels), now.into(), after.0.into(), after.1.as_str().into()];
+        let args = args![now, after.0, after.1.as_str()];
         let page: Vec<OverdueRow> = tx.all(&OVERDUE, args).await?;
-        let full = page.len() >= OVERDUE_PAGE;
+        let full = page.iter().map(|row| &row.id).collect::<BTreeSet<_>>().len() >= OVERDUE_PAGE;
         if let Some(last) = page.last() {
             after = (last.deadline_at, last.id.clone());
         }
