@@ -13,6 +13,7 @@ mod migrations;
 mod pages;
 mod reads;
 mod save;
+mod suppliers;
 
 use std::str::FromStr;
 
