@@ -18,6 +18,7 @@ use std::fmt;
 use std::io;
 
 use crate::domain::money::{Currency, format_minor};
+use crate::domain::sku::Class;
 
 pub use line::sku_key;
 
@@ -57,15 +58,6 @@ pub struct Row {
     pub offer: Option<Offer>,
 }
 
-/// How quickly a SKU sells, hence how long an unpaid order may keep it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Class {
-    #[default]
-    Normal,
-    Hot,
-    Flash,
-}
-
 /// A place in an own warehouse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shelf {
@@ -93,17 +85,6 @@ pub struct Offer {
 pub struct Cost {
     pub amount: i64,
     pub currency: Currency,
-}
-
-impl Class {
-    /// The word in the file and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Normal => "normal",
-            Class::Hot => "hot",
-            Class::Flash => "flash",
-        }
-    }
 }
 
 /// One thing that is wrong with the file.
@@ -191,7 +172,7 @@ pub fn write_rows(rows: &[Row], out: impl io::Write) -> Result<(), csv::Error> {
         writer.write_record([
             row.sku.clone(),
             row.title.clone(),
-            row.class.name().to_owned(),
+            row.class.as_str().to_owned(),
             number(row.low_watermark),
             text(shelf.map(|s| s.warehouse.as_str())),
             number(shelf.and_then(|s| s.quantity)),

@@ -7,8 +7,9 @@ use std::ops::RangeInclusive;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::{Class, Cost, Fault, MAIN_WAREHOUSE, Offer, Row, Shelf};
+use super::{Cost, Fault, MAIN_WAREHOUSE, Offer, Row, Shelf};
 use crate::domain::money::{Currency, parse_amount};
+use crate::domain::sku::Class;
 use crate::settings::is_name;
 
 /// The most units of a shelf.
@@ -183,10 +184,7 @@ fn cost(cells: &mut Cells<'_>) -> Option<Cost> {
 }
 
 fn class(text: &str) -> Result<Class, String> {
-    let all = [Class::Normal, Class::Hot, Class::Flash];
-    all.into_iter()
-        .find(|class| class.name() == text)
-        .ok_or_else(|| format!("`{text}` is not one of: normal, hot, flash"))
+    Class::parse(text).ok_or_else(|| format!("`{text}` is not one of: normal, hot, flash"))
 }
 
 /// Text for people: line breaks and tabs may stand in it, other control characters may not.

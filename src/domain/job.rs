@@ -19,10 +19,14 @@ pub enum Job {
     Recheck { purchase: PurchaseId, lost_at: Timestamp, step: usize },
     /// Ask the provider to make a refund, or what became of it.
     Refund { refund: RefundId },
-    /// Tell the channels of an alert's opening, reminder or closing.
+    /// Tell the channels of an alert's opening, reminder or closing: owes a [`Job::Tell`] to each.
     Alert { alert: i64, event: String },
+    /// Tell one channel.
+    Tell { alert: i64, event: String, channel: String },
     /// Read a supplier's whole feed.
     Sync { supplier: SourceId },
+    /// Read it and believe it, however much it shrank: ops have looked at it.
+    AcceptFeed { supplier: SourceId },
     /// The second line of defence: everything past its deadline.
     Sweep,
     /// Judge every SKU's watermark and every supplier's freshness.
@@ -43,7 +47,9 @@ impl Job {
             }
             Job::Refund { refund } => format!("refund:{refund}"),
             Job::Alert { alert, event } => format!("alert:{alert}:{event}"),
+            Job::Tell { alert, event, channel } => format!("tell:{alert}:{event}:{channel}"),
             Job::Sync { supplier } => format!("sync:{supplier}"),
+            Job::AcceptFeed { supplier } => format!("accept_feed:{supplier}"),
             Job::Sweep => "sweep".into(),
             Job::Watermark => "watermark".into(),
             Job::Prune => "prune".into(),
@@ -58,7 +64,9 @@ impl Job {
             Job::Recheck { .. } => "recheck",
             Job::Refund { .. } => "refund",
             Job::Alert { .. } => "alert",
+            Job::Tell { .. } => "tell",
             Job::Sync { .. } => "sync",
+            Job::AcceptFeed { .. } => "accept_feed",
             Job::Sweep => "sweep",
             Job::Watermark => "watermark",
             Job::Prune => "prune",

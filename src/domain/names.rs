@@ -92,11 +92,21 @@ impl LevelId {
         let spec = item.spec_id.as_deref().unwrap_or("");
         LevelId::from(format!("{source}:{}:{spec}", item.offer_id))
     }
+    /// Whose level it is: source ids hold no `:`.
+    pub fn source(&self) -> SourceId {
+        SourceId::from(self.0.split(':').next().unwrap_or_default())
+    }
 }
 
 impl PurchaseId {
     pub fn of(order: &OrderId, supplier: &SourceId, generation: i64) -> PurchaseId {
         PurchaseId::from(format!("{order}-{supplier}-{generation}"))
+    }
+    /// Of whom it is bought: order ids and generations hold no `-`, a supplier's id may.
+    pub fn supplier(&self) -> Option<SourceId> {
+        let (_, rest) = self.0.split_once('-')?;
+        let (supplier, _) = rest.rsplit_once('-')?;
+        Some(SourceId::from(supplier))
     }
 }
 
@@ -125,3 +135,19 @@ macro_rules! texts {
     };
 }
 pub(crate) use texts;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_whose_it_is() {
+        let (main, s1) = (SourceId::from("main"), SourceId::from("s-1"));
+        assert_eq!(LevelId::warehouse(&main, &"A:B".into()).source(), main);
+        let item = Item { offer_id: "61".into(), spec_id: Some("b2".into()) };
+        assert_eq!(LevelId::supplier(&s1, &item).source(), s1);
+        let purchase = PurchaseId::of(&"0af3".into(), &s1, 2);
+        assert_eq!(purchase.supplier(), Some(s1));
+        assert_eq!(PurchaseId::from("nonsense").supplier(), None);
+    }
+}

@@ -14,6 +14,13 @@ texts!(
     Class { Normal = "normal", Hot = "hot", Flash = "flash" }
 );
 
+#[allow(clippy::derivable_impls)] // the macro above owns the enum
+impl Default for Class {
+    fn default() -> Class {
+        Class::Normal
+    }
+}
+
 texts!(
     /// Whose stock a level is: exact and ours, or a supplier's, told late.
     Kind { Warehouse = "warehouse", Supplier = "supplier" }

@@ -3,11 +3,20 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use tokio::sync::{broadcast, oneshot};
 
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Command;
 use crate::domain::outcome::{Outcome, Refusal};
+use crate::domain::policy::Policy;
+use crate::ids::Ids;
+use crate::storage::Db;
+
+mod group;
+mod queue;
+mod writer;
+
+pub use queue::{MAX_COMMANDS, MAX_LEVELS};
 
 /// Whose outcome a command brings: refused when the job's lease has another token by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +26,7 @@ pub struct Fence {
 }
 
 /// An answer as it is kept under an idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptAnswer {
     pub status: u16,
     /// JSON text.
@@ -89,4 +98,67 @@ pub struct Committed {
     pub levels: Vec<crate::domain::names::LevelId>,
     /// The earliest job owed.
     pub next_job: Option<Timestamp>,
+}
+
+/// The engine's handle; cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    queue: Arc<queue::Queue>,
+    committed: broadcast::Sender<Committed>,
+}
+
+/// What the engine runs with.
+pub struct Parts {
+    pub db: Db,
+    pub clock: Clock,
+    pub ids: Ids,
+    pub policy: Arc<Policy>,
+    /// Placements that may wait; beyond, they are shed (`limits.max_queued_commands`).
+    pub max_queued: usize,
+    /// Every purchase is looked up before it is created (after a restore from backup).
+    pub look_up_first: bool,
+}
+
+impl Engine {
+    /// The handle, and the writer to be run as a task until [`Engine::close`].
+    pub fn new(parts: Parts) -> (Engine, impl Future<Output = ()> + Send) {
+        let queue = Arc::new(queue::Queue::new(parts.max_queued));
+        let (committed, _) = broadcast::channel(1024);
+        let writer = writer::Writer {
+            db: parts.db,
+            clock: parts.clock,
+            ids: parts.ids,
+            policy: parts.policy,
+            queue: Arc::clone(&queue),
+            committed: committed.clone(),
+            look_up_first: parts.look_up_first,
+        };
+        (Engine { queue, committed }, writer.run())
+    }
+
+    /// Runs a command; answers after its group has committed.
+    ///
+    /// # Errors
+    /// [`Error`]; with any but `OutcomeUnknown` nothing was changed.
+    pub async fn submit(&self, envelope: Envelope) -> Result<Reply, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(queue::Pending { envelope, reply }).await?;
+        answer.await.unwrap_or(Err(Error::OutcomeUnknown))
+    }
+
+    /// What each committed group touched. A follower that lags behind misses some and must look
+    /// for itself.
+    pub fn subscribe(&self) -> broadcast::Receiver<Committed> {
+        self.committed.subscribe()
+    }
+
+    /// Commands that wait now.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Takes no more commands; those queued still run, then the writer ends.
+    pub fn close(&self) {
+        self.queue.close();
+    }
 }

@@ -1,5 +1,7 @@
 //! The one integration binary: each folder is a suite.
 
+mod conformance;
+mod jobs;
 mod simulation;
 mod suppliers;
 mod tidy;

@@ -95,8 +95,8 @@ impl Rules<'_> {
         purchase.trail.parcels.clone_from(&upstream.parcels);
         let first = purchase.state == PurchaseState::Paid;
         // Answers may arrive out of order: what was received stays so.
-        let received = upstream.state == UpstreamState::Received
-            || purchase.state == PurchaseState::Received;
+        let received =
+            upstream.state == UpstreamState::Received || purchase.state == PurchaseState::Received;
         purchase.state = if received { PurchaseState::Received } else { PurchaseState::Shipped };
         if received {
             purchase.deadline_at = None;

@@ -162,7 +162,8 @@ impl Audit {
         let old = |h: &Hold| before.and_then(|b| b.hold(h.line, h.part));
         for hold in &order.holds {
             let key = Some((hold.line, hold.part));
-            let mine = entries.iter().filter(|e| e.order.as_ref() == Some(&order.id) && e.hold == key);
+            let mine =
+                entries.iter().filter(|e| e.order.as_ref() == Some(&order.id) && e.hold == key);
             let events: Vec<&str> = mine.map(|e| e.event).collect();
             let was = old(hold);
             if let Some(was) = was {
@@ -218,7 +219,11 @@ impl Audit {
         assert_eq!(rows, taken, "payments {context}");
         let causes: BTreeSet<_> = order.refunds.iter().map(|r| (&r.cause, &r.payment_id)).collect();
         let ids: BTreeSet<_> = order.refunds.iter().map(|r| &r.id).collect();
-        assert_eq!((causes.len(), ids.len()), (order.refunds.len(), order.refunds.len()), "{context}");
+        assert_eq!(
+            (causes.len(), ids.len()),
+            (order.refunds.len(), order.refunds.len()),
+            "{context}"
+        );
         assert!(order.refunds.iter().all(|r| r.amount > 0), "{context}");
         for (payment, amount) in &taken {
             let back = order.refunds.iter().filter(|r| &r.payment_id == payment);
@@ -227,7 +232,8 @@ impl Audit {
         }
         let captured: i64 = taken.values().sum();
         let refunded: i64 = order.refunds.iter().map(|r| r.amount).sum();
-        let (net, ops) = (captured - refunded, self.given_by_ops.get(&order.id).copied().unwrap_or(0));
+        let (net, ops) =
+            (captured - refunded, self.given_by_ops.get(&order.id).copied().unwrap_or(0));
         match order.state {
             State::Cancelled | State::Expired => assert_eq!(net, 0, "{order:?} {context}"),
             State::PendingPayment => {
@@ -257,7 +263,10 @@ impl Audit {
             assert!(own.clone().all(|h| !h.is_open()), "sold for nobody: {order:?} {context}");
         }
         let in_flight = order.purchases.iter().any(|p| {
-            matches!(p.state, PurchaseState::Pending | PurchaseState::Placing | PurchaseState::Unknown)
+            matches!(
+                p.state,
+                PurchaseState::Pending | PurchaseState::Placing | PurchaseState::Unknown
+            )
         });
         assert!(!in_flight, "ended while unknown: {order:?} {context}");
         // Only a paid purchase that could not be undone outlives a cancelled order, by ops' word.
@@ -299,9 +308,12 @@ impl Audit {
                     owed(Job::Refund { refund: r.id.clone() }, None);
                 }
             }
-            if matches!(o.state, State::Confirming | State::Attention) && o.cancel_requested.is_none() {
+            if matches!(o.state, State::Confirming | State::Attention)
+                && o.cancel_requested.is_none()
+            {
                 for h in o.holds.iter().filter(|h| h.is_active()) {
-                    if matches!(h.confirmation, Some(Confirmation::Waiting | Confirmation::Unknown)) {
+                    if matches!(h.confirmation, Some(Confirmation::Waiting | Confirmation::Unknown))
+                    {
                         owed(Job::Confirm { level: h.level.clone() }, None);
                     }
                 }
@@ -341,8 +353,12 @@ pub fn worth(order: &Order, kept: impl Fn(&stockhold::domain::order::Line) -> i6
         units.extend((0..line.quantity).map(|_| (i, line.unit_price)));
     }
     let gross: i64 = units.iter().map(|u| u.1).sum();
-    let share = |price: i64| if gross == 0 { (0, 0) } else {
-        (order.discount * price / gross, order.discount * price % gross)
+    let share = |price: i64| {
+        if gross == 0 {
+            (0, 0)
+        } else {
+            (order.discount * price / gross, order.discount * price % gross)
+        }
     };
     let mut off: Vec<i64> = units.iter().map(|u| share(u.1).0).collect();
     let mut left = if gross == 0 { 0 } else { order.discount - off.iter().sum::<i64>() };
@@ -374,9 +390,10 @@ fn honest(store: &Store, shops: &Shops, context: &Step) {
     let mut confirmed: BTreeMap<&LevelId, i64> = BTreeMap::new();
     for o in store.orders.values() {
         for h in o.holds.iter().filter(|h| h.kind == Kind::Supplier && h.is_active()) {
-            let sent = h.purchase.as_ref().is_some_and(|p| {
-                !shops[&h.source].by_reference(p.as_str()).is_empty()
-            });
+            let sent = h
+                .purchase
+                .as_ref()
+                .is_some_and(|p| !shops[&h.source].by_reference(p.as_str()).is_empty());
             if h.confirmation == Some(Confirmation::Confirmed) && !sent {
                 *confirmed.entry(&h.level).or_default() += h.quantity;
             }

@@ -40,8 +40,16 @@ pub struct Faults {
 enum Stage {
     Start,
     /// Create now, unless the claim has run out.
-    Create { attempt: i64, request: PurchaseRequest, until: Timestamp },
-    Poll { token: i64, answer: Result<Reading, Fault>, left: Vec<(PurchaseId, String)> },
+    Create {
+        attempt: i64,
+        request: PurchaseRequest,
+        until: Timestamp,
+    },
+    Poll {
+        token: i64,
+        answer: Result<Reading, Fault>,
+        left: Vec<(PurchaseId, String)>,
+    },
     Say(Command),
 }
 
@@ -371,8 +379,7 @@ impl Sim {
             return Flow::Later(self.now, Stage::Say(said));
         }
         let (fate, supplier, now) = (self.fate(), self.supplier_of(purchase), self.now);
-        let answer =
-            self.shops.get_mut(&supplier).expect("a shop").create(now, request, fate);
+        let answer = self.shops.get_mut(&supplier).expect("a shop").create(now, request, fate);
         let at = if answer.is_ok() { self.wait() } else { self.now + TIMEOUT };
         let said = Command::Placed { purchase: id, attempt, sent: true, answer };
         Flow::Later(at, Stage::Say(said))

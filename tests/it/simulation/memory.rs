@@ -175,7 +175,8 @@ impl Store {
 
     fn load_lists(&self, needs: &Needs, now: Timestamp, world: &mut World) {
         for level in &needs.judged {
-            let mut view = ItemView { undecided: self.holders(level, undecided), ..ItemView::default() };
+            let mut view =
+                ItemView { undecided: self.holders(level, undecided), ..ItemView::default() };
             view.undecided.sort_by_key(|id| (self.orders[id].paid_at, id.clone()));
             view.more = view.undecided.len() > MOST;
             view.undecided.truncate(MOST);

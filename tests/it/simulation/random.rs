@@ -31,7 +31,13 @@ pub struct Setting {
 }
 
 fn setting() -> impl Strategy<Value = Setting> {
-    let shop = (any::<bool>(), any::<bool>(), 0..40i64, 1..90i64, prop_oneof![Just(0u32), Just(30), Just(100)]);
+    let shop = (
+        any::<bool>(),
+        any::<bool>(),
+        0..40i64,
+        1..90i64,
+        prop_oneof![Just(0u32), Just(30), Just(100)],
+    );
     let stock = [0..14i64, 0..14i64, 0..14i64];
     (any::<u64>(), shop, stock).prop_map(|(seed, shop, stock)| Setting {
         seed,
@@ -45,10 +51,26 @@ fn setting() -> impl Strategy<Value = Setting> {
 }
 
 const CALM: Faults = Faults {
-    silent: 0, lost: 0, not_made: 0, late: 0, refused: 0, left_out: 0, dies: 0, zombie: 0, refunds: 0,
+    silent: 0,
+    lost: 0,
+    not_made: 0,
+    late: 0,
+    refused: 0,
+    left_out: 0,
+    dies: 0,
+    zombie: 0,
+    refunds: 0,
 };
 const ROUGH: Faults = Faults {
-    silent: 15, lost: 15, not_made: 10, late: 8, refused: 4, left_out: 10, dies: 6, zombie: 6, refunds: 30,
+    silent: 15,
+    lost: 15,
+    not_made: 10,
+    late: 8,
+    refused: 4,
+    left_out: 10,
+    dies: 6,
+    zombie: 6,
+    refunds: 30,
 };
 
 fn start(s: &Setting) -> Sim {
@@ -154,7 +176,10 @@ fn last_look(sim: &Sim) {
     for p in sim.store.orders.values().flat_map(|o| &o.purchases) {
         let placed = p.state.is_placed();
         if let Some(id) = p.supplier_order_id.as_ref().filter(|_| placed) {
-            assert!(recorded.insert((&p.supplier, id.clone()), p).is_none(), "recorded twice: {p:?}");
+            assert!(
+                recorded.insert((&p.supplier, id.clone()), p).is_none(),
+                "recorded twice: {p:?}"
+            );
         }
         assert!(placed || p.state.is_end(), "open at the end: {p:?}");
     }

@@ -39,32 +39,105 @@ pub struct Basket {
 pub enum Act {
     Place(Basket),
     /// The same placement again, or its external id with other content.
-    PlaceAgain { order: usize, same: bool },
-    Pay { order: usize, sum: Sum },
+    PlaceAgain {
+        order: usize,
+        same: bool,
+    },
+    Pay {
+        order: usize,
+        sum: Sum,
+    },
     /// A payment id that was used: the same, with another amount, or for another order.
-    PayAgain { order: usize, other: usize, more: i64 },
-    InProgress { order: usize },
-    Cancel { order: usize },
-    CancelLine { order: usize, line: i64, units: i64 },
-    ShipTo { order: usize },
-    Ship { order: usize, line: usize, units: i64 },
-    Complete { order: usize },
-    Refund { order: usize, amount: i64 },
-    Rule { order: usize, retry: bool },
-    Restock { sku: usize, by: i64 },
-    Count { sku: usize, to: i64, release: bool },
-    Pause { at: usize, buying: bool, on: bool },
-    Rewrite { sku: usize, flip: bool, buffer: i64 },
+    PayAgain {
+        order: usize,
+        other: usize,
+        more: i64,
+    },
+    InProgress {
+        order: usize,
+    },
+    Cancel {
+        order: usize,
+    },
+    CancelLine {
+        order: usize,
+        line: i64,
+        units: i64,
+    },
+    ShipTo {
+        order: usize,
+    },
+    Ship {
+        order: usize,
+        line: usize,
+        units: i64,
+    },
+    Complete {
+        order: usize,
+    },
+    Refund {
+        order: usize,
+        amount: i64,
+    },
+    Rule {
+        order: usize,
+        retry: bool,
+    },
+    Restock {
+        sku: usize,
+        by: i64,
+    },
+    Count {
+        sku: usize,
+        to: i64,
+        release: bool,
+    },
+    Pause {
+        at: usize,
+        buying: bool,
+        on: bool,
+    },
+    Rewrite {
+        sku: usize,
+        flip: bool,
+        buffer: i64,
+    },
     /// An old or a strange reading; minutes of age.
-    Read { item: usize, age: i64, kind: u8, feed: bool },
-    Others { item: usize, by: i64 },
-    Close { supplier: usize, pick: usize },
-    Listed { item: usize, on: bool },
-    Resolve { pick: usize },
-    RetryPurchase { pick: usize },
-    Refunds { pick: usize, made: bool, retry: bool },
-    Restore { on: bool },
-    Wait { minutes: i64 },
+    Read {
+        item: usize,
+        age: i64,
+        kind: u8,
+        feed: bool,
+    },
+    Others {
+        item: usize,
+        by: i64,
+    },
+    Close {
+        supplier: usize,
+        pick: usize,
+    },
+    Listed {
+        item: usize,
+        on: bool,
+    },
+    Resolve {
+        pick: usize,
+    },
+    RetryPurchase {
+        pick: usize,
+    },
+    Refunds {
+        pick: usize,
+        made: bool,
+        retry: bool,
+    },
+    Restore {
+        on: bool,
+    },
+    Wait {
+        minutes: i64,
+    },
 }
 
 fn sum() -> impl Strategy<Value = Sum> {
@@ -205,7 +278,9 @@ impl Sim {
             p.payment = Some(capture(&format!("p{id}"), amount));
         }
         match self.submit(&Command::Place(Box::new(p))) {
-            Ok(Outcome::Order { touch: Touch::Created, order }) => assert_eq!(order.id, id.as_str().into()),
+            Ok(Outcome::Order { touch: Touch::Created, order }) => {
+                assert_eq!(order.id, id.as_str().into())
+            }
             Err(Refusal::InsufficientStock(_) | Refusal::StaleFeed(_) | Refusal::SkuPaused(_)) => {
                 assert!(!self.store.orders.contains_key(&OrderId::from(id)));
             }
@@ -233,7 +308,8 @@ impl Sim {
         match act {
             Act::PlaceAgain { same, .. } => self.place_again(&o, *same),
             Act::Pay { sum, .. } => {
-                let open = super::audit::worth(&o, |l| l.quantity - l.cancelled) - o.captured() + o.refunded();
+                let open = super::audit::worth(&o, |l| l.quantity - l.cancelled) - o.captured()
+                    + o.refunded();
                 let amount = amount(*sum, open);
                 if amount > 0 {
                     let payment = capture(&self.fresh("p"), amount);
@@ -281,7 +357,9 @@ impl Sim {
         p.external_id = o.external_id.clone();
         p.content_hash = if same { o.content_hash.clone() } else { "other".into() };
         match self.submit(&Command::Place(Box::new(p))) {
-            Ok(Outcome::Order { touch: Touch::Existing, order }) if same => assert_eq!(order.id, o.id),
+            Ok(Outcome::Order { touch: Touch::Existing, order }) if same => {
+                assert_eq!(order.id, o.id)
+            }
             Err(Refusal::ExternalIdConflict) if !same => {}
             other => panic!("placing again: {other:?}"),
         }
@@ -357,7 +435,8 @@ impl Sim {
         let refunds = self.store.orders.values().flat_map(|o| &o.refunds);
         match act {
             Act::Resolve { pick } => {
-                let unknown: Vec<_> = purchases.filter(|p| p.state == PurchaseState::Unknown).collect();
+                let unknown: Vec<_> =
+                    purchases.filter(|p| p.state == PurchaseState::Unknown).collect();
                 let Some(p) = unknown.get(pick % unknown.len().max(1)) else { return };
                 let sales = self.shops[&p.supplier].by_reference(p.id.as_str());
                 let resolution = match sales.first() {
@@ -374,7 +453,8 @@ impl Sim {
                 let _ = self.submit(&Command::RetryPurchase { purchase });
             }
             Act::Refunds { pick, made, retry } => {
-                let open: Vec<_> = refunds.filter(|r| r.state == RefundState::NeedsAttention).collect();
+                let open: Vec<_> =
+                    refunds.filter(|r| r.state == RefundState::NeedsAttention).collect();
                 let Some(refund) = open.get(pick % open.len().max(1)) else { return };
                 let (refund, reference) = (refund.id.clone(), None);
                 let made = *made && self.provider.made.contains_key(&refund);

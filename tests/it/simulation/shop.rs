@@ -187,7 +187,13 @@ impl Shop {
         items.iter().all(|i| self.has(&i.item) >= i.quantity)
     }
 
-    pub fn reading(&self, item: &Item, sent_at: Timestamp, read_at: Timestamp, received_at: Timestamp) -> Reading {
+    pub fn reading(
+        &self,
+        item: &Item,
+        sent_at: Timestamp,
+        read_at: Timestamp,
+        received_at: Timestamp,
+    ) -> Reading {
         let as_of = read_at - self.habits.lag;
         let history = self.stock.get(item).map(Vec::as_slice).unwrap_or_default();
         let then = history.iter().rev().find(|(at, _)| *at <= as_of).or(history.first());
@@ -207,7 +213,12 @@ impl Shop {
         Err(Fault::OutOfStock { code: "500_004".into(), message: "sold out".into() })
     }
 
-    pub fn create(&mut self, now: Timestamp, request: &PurchaseRequest, fate: Fate) -> Result<Created, Fault> {
+    pub fn create(
+        &mut self,
+        now: Timestamp,
+        request: &PurchaseRequest,
+        fate: Fate,
+    ) -> Result<Created, Fault> {
         if fate == Fate::Refused {
             return Err(Fault::Refused { code: "500_002".into(), message: "offline".into() });
         }
@@ -221,7 +232,8 @@ impl Shop {
         self.preview(request)?;
         let mut items = request.items.clone();
         let mut left_out = Vec::new();
-        if fate == Fate::LeftOut && items.len() > 1
+        if fate == Fate::LeftOut
+            && items.len() > 1
             && let Some(line) = items.pop()
         {
             let fault = Fault::OutOfStock { code: "500_004".into(), message: "sold out".into() };

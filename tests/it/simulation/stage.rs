@@ -145,7 +145,9 @@ pub fn open(policy: Policy, habits: &Habits, seed: u64, stock: [i64; 3]) -> Sim 
     for sku in catalogue() {
         assert!(sim.submit(&Command::PutSku(Box::new(sku))).is_ok());
     }
-    for (source, key, units) in [("main", "A", 5), ("main", "B", 2), ("main", "F", 3), ("side", "F", 2)] {
+    for (source, key, units) in
+        [("main", "A", 5), ("main", "B", 2), ("main", "F", 3), ("side", "F", 2)]
+    {
         assert!(sim.submit(&stock_change(key, source, StockChange::Delta(units))).is_ok());
     }
     sim.run_for(Span::minutes(1));

@@ -1,0 +1,160 @@
+//! The commands of the command line, each from its arguments to an exit code. What they say of an
+//! error is one line on stderr that names what is wrong.
+
+use std::future::Future;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryFutureExt;
+
+use super::daemon::Daemon;
+use super::{import, policy, store, test_clock};
+use crate::catalogue;
+use crate::cli::{Cli, Command, Stock};
+use crate::clock::Clock;
+use crate::engine::{Engine, Parts};
+use crate::ids::Ids;
+use crate::lifecycle::{Lifecycle, Signals};
+use crate::settings::{self, Loaded, Settings, Sources};
+use crate::suppliers::simulator;
+use crate::telemetry;
+
+/// How long a soft stop may take before it becomes a hard one.
+const GRACE: Duration = Duration::from_secs(30);
+
+type Outcome = Result<ExitCode, String>;
+
+/// Runs what the command line says.
+pub fn run(cli: Cli) -> ExitCode {
+    let outcome = match cli.command {
+        Command::CheckConfig => check_config(cli.config),
+        Command::Openapi => openapi(),
+        Command::Serve { listen } => with_runtime(serve(cli.config, listen)),
+        Command::Demo { keep } => with_runtime(crate::demo::run(keep)),
+        Command::SimulateSupplier { settings, listen } => {
+            let served = async move { simulator::serve_cli(settings, listen).await };
+            with_runtime(served.map_ok(|()| ExitCode::SUCCESS).map_err(|e| e.to_string()))
+        }
+        Command::Migrate => with_runtime(migrate(cli.config)),
+        Command::Stock(Stock::Import { file, set_quantities }) => {
+            with_runtime(stock_import(cli.config, file, set_quantities))
+        }
+        Command::Stock(Stock::Export { file }) => with_runtime(stock_export(cli.config, file)),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("stockhold: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn with_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    telemetry::init().map_err(|e| e.to_string())?;
+    // An HTTP client without an installed provider would panic; a second installation is harmless.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|e| format!("the runtime cannot be started: {e}"))?.block_on(work)
+}
+
+/// Loads the settings, telling warnings on stderr.
+fn load(file: Option<PathBuf>, listen: Option<String>) -> Result<Loaded, String> {
+    let loaded = settings::load(&Sources::of_the_process(file, listen));
+    let loaded = loaded.map_err(|e| e.to_string())?;
+    for warning in &loaded.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(loaded)
+}
+
+/// Prints what is in force on stdout, warnings and faults on stderr.
+fn check_config(file: Option<PathBuf>) -> Outcome {
+    print!("{}", load(file, None)?.redacted());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn openapi() -> Outcome {
+    println!("{}", crate::http::openapi().map_err(|e| e.to_string())?);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(file: Option<PathBuf>, listen: Option<String>) -> Outcome {
+    let settings = load(file, listen)?.settings;
+    let clock = test_clock::clock()?;
+    let life = Lifecycle::new();
+    let signals = Signals::of_the_process().map_err(|e| e.to_string())?;
+    let daemon = Daemon::start(&settings, clock, &life).await?;
+    println!("stockhold serves http://{}", daemon.address);
+    let end = life.run(GRACE, signals).await;
+    daemon.stop().await;
+    tracing::info!(end = ?end, "stopped");
+    Ok(end.into())
+}
+
+async fn migrate(file: Option<PathBuf>) -> Outcome {
+    let settings = load(file, None)?.settings;
+    let store = store::open(&settings).await.map_err(|e| e.to_string())?;
+    println!("the schema is up to date");
+    store.db.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn stock_import(file: Option<PathBuf>, csv: PathBuf, set_quantities: bool) -> Outcome {
+    let settings = load(file, None)?.settings;
+    let bytes = std::fs::read(&csv).map_err(|e| format!("{}: {e}", csv.display()))?;
+    let suppliers: Vec<&str> = settings.suppliers.iter().map(|s| s.id.as_str()).collect();
+    let rows = import::check(&bytes, &suppliers).map_err(|e| format!("{}:\n{e}", csv.display()))?;
+    let store = store::open(&settings).await.map_err(|e| e.to_string())?;
+    let report = import_rows(&store, &settings, &rows, set_quantities).await;
+    store.db.close().await;
+    print!("{}", import::report(&report?, set_quantities));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Applies checked rows with an engine of its own; for a store that no daemon has.
+async fn import_rows(
+    store: &store::Store,
+    settings: &Settings,
+    rows: &[catalogue::Row],
+    set_quantities: bool,
+) -> Result<crate::domain::outcome::ImportReport, String> {
+    let (engine, writer) = Engine::new(Parts {
+        db: store.db.clone(),
+        clock: Clock::System,
+        ids: Ids::system(),
+        policy: Arc::new(policy::policy(settings)),
+        max_queued: settings.limits.max_queued_commands,
+        look_up_first: false,
+    });
+    let writer = tokio::spawn(writer);
+    let report = import::import(&engine, rows, set_quantities).await;
+    engine.close();
+    writer.await.map_err(|e| e.to_string())?;
+    report
+}
+
+async fn stock_export(file: Option<PathBuf>, csv: Option<PathBuf>) -> Outcome {
+    let settings = load(file, None)?.settings;
+    let db = store::open_to_read(&settings).await.map_err(|e| e.to_string())?;
+    let rows = import::rows(&db).await?;
+    db.close().await;
+    let written = match &csv {
+        Some(path) => write_file(path, &rows),
+        None => catalogue::write_rows(&rows, std::io::stdout().lock()).map_err(|e| e.to_string()),
+    };
+    written?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes beside the file and renames, so that an interruption leaves the old one whole.
+fn write_file(path: &Path, rows: &[catalogue::Row]) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let mut file = std::fs::File::create(&part).map_err(failed)?;
+    catalogue::write_rows(rows, &mut file).map_err(std::io::Error::from).map_err(failed)?;
+    file.flush().and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(failed)
+}

@@ -1,0 +1,141 @@
+//! A running daemon: store, engine, jobs and HTTP, started in this order and stopped in the other.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::operations::ByHand;
+use super::{policy, readiness, store, tokens};
+use crate::clock::Clock;
+use crate::domain::names::SourceId;
+use crate::engine::{Engine, Parts};
+use crate::http;
+use crate::ids::Ids;
+use crate::jobs;
+use crate::lifecycle::Lifecycle;
+use crate::refunds::{Manual, Provider, Webhook};
+use crate::settings::{RefundSettings, Settings};
+use crate::storage::Db;
+
+/// What a started daemon shows to whoever started it.
+pub struct Daemon {
+    /// Where HTTP listens; the real port when 0 was asked for.
+    pub address: SocketAddr,
+    pub engine: Engine,
+    pub db: Db,
+    writer: JoinHandle<()>,
+    /// Held as long as the daemon runs.
+    store: store::Store,
+}
+
+impl Daemon {
+    /// Starts everything as supervised tasks of `life`.
+    ///
+    /// # Errors
+    /// In words, for whoever started it.
+    pub async fn start(
+        settings: &Settings,
+        clock: Clock,
+        life: &Lifecycle,
+    ) -> Result<Daemon, String> {
+        let listener = TcpListener::bind(settings.server.listen)
+            .await
+            .map_err(|e| format!("cannot listen on {}: {e}", settings.server.listen))?;
+        let address = listener.local_addr().map_err(|e| e.to_string())?;
+        let store = store::open(settings).await.map_err(|e| e.to_string())?;
+        let metrics = http::metrics::install().map_err(|e| e.to_string())?;
+        let (db, ids) = (store.db.clone(), Ids::system());
+        let rules = Arc::new(policy::policy(settings));
+        let (engine, writer) = Engine::new(Parts {
+            db: db.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            policy: Arc::clone(&rules),
+            max_queued: settings.limits.max_queued_commands,
+            look_up_first: false,
+        });
+        let writer = run_writer(writer, life);
+        let adapters = tokens::adapters(settings, &clock, &db, life).await?;
+        let deps = jobs::Deps {
+            db: db.clone(),
+            engine: Arc::new(engine.clone()),
+            clock: clock.clone(),
+            policy: Arc::clone(&rules),
+            suppliers: Arc::new(policy::ports(&adapters)),
+            suspect_drop: Arc::new(
+                settings
+                    .suppliers
+                    .iter()
+                    .map(|s| (SourceId::from(s.id.as_str()), s.suspect_drop))
+                    .collect(),
+            ),
+            refunds: refunds(settings, &clock)?,
+            channels: crate::alerts::channels(&settings.alerts, &clock)
+                .map_err(|e| e.to_string())?
+                .into(),
+            lease: settings.jobs.lease,
+            max_attempts: i64::from(settings.jobs.max_attempts),
+            sweep_interval: settings.holds.sweep_interval,
+        };
+        for (name, task) in jobs::tasks(&deps, ids.next(clock.now()), &life.stopping()) {
+            life.supervise(name, task);
+        }
+        let app = http::App {
+            engine: engine.clone(),
+            db: db.clone(),
+            policy: rules,
+            clock: clock.clone(),
+            ids,
+            keys: http::auth::Keys::new(&settings.server.keys),
+            operations: Arc::new(ByHand { db: db.clone(), clock }),
+            probe: readiness::probe(db.clone(), life),
+            metrics,
+            running: http::Running::default(),
+        };
+        let stopping = life.stopping().cancelled_owned();
+        life.supervise("http", http::serve(listener, http::router(app), stopping));
+        tracing::info!(server.address = %address, "serving");
+        Ok(Daemon { address, engine, db, writer, store })
+    }
+
+    /// After everything that submits has ended: the queue runs empty, the store is closed.
+    pub async fn stop(self) {
+        self.engine.close();
+        if let Err(died) = self.writer.await {
+            tracing::error!(error = %died, "the engine's writer died");
+        }
+        self.db.close().await;
+        drop(self.store);
+    }
+}
+
+fn refunds(settings: &Settings, clock: &Clock) -> Result<Arc<dyn Provider>, String> {
+    Ok(match &settings.refunds {
+        RefundSettings::Manual => Arc::new(Manual),
+        RefundSettings::Webhook { url, secret } => {
+            Arc::new(Webhook::new(url, secret, clock.clone()).map_err(|e| e.to_string())?)
+        }
+    })
+}
+
+/// The writer outlives the soft stop, since what was taken is answered; its death is the daemon's.
+fn run_writer(
+    writer: impl Future<Output = ()> + Send + 'static,
+    life: &Lifecycle,
+) -> JoinHandle<()> {
+    let (ended, stopping) = (CancellationToken::new(), life.stopping());
+    let guard = ended.clone().drop_guard();
+    life.supervise("engine", async move {
+        tokio::select! {
+            () = stopping.cancelled() => Ok(()),
+            () = ended.cancelled() => Err("the writer ended"),
+        }
+    });
+    tokio::spawn(async move {
+        let _guard = guard;
+        writer.await;
+    })
+}

@@ -1,0 +1,11 @@
+//! The composition root: from settings to a running daemon, and the commands of the command line.
+
+pub mod commands;
+pub mod daemon;
+pub mod import;
+mod operations;
+pub mod policy;
+mod readiness;
+pub mod store;
+mod test_clock;
+mod tokens;

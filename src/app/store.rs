@@ -1,0 +1,36 @@
+//! Opening the store: whoever writes claims the SQLite file first and brings the schema up to date.
+
+use crate::settings::Settings;
+use crate::storage::{self, Claim, Db, Options};
+
+/// An open store; the claim is held as long as it is.
+pub struct Store {
+    pub db: Db,
+    _claim: Claim,
+}
+
+/// Claims, opens and migrates.
+///
+/// # Errors
+/// Names the process that has the file, the newer schema, or what the database says.
+pub async fn open(settings: &Settings) -> Result<Store, storage::Error> {
+    let claim = storage::claim_file(&settings.storage.url)?;
+    let db = Db::open(&settings.storage.url, &Options::default())?;
+    db.migrate().await?;
+    Ok(Store { db, _claim: claim })
+}
+
+/// Opens for reads alone, beside a daemon that has the file if need be. A store that nobody has is
+/// brought up to date first.
+///
+/// # Errors
+/// As [`open`], and when the schema is another version's.
+pub async fn open_to_read(settings: &Settings) -> Result<Db, storage::Error> {
+    let claim = storage::claim_file(&settings.storage.url);
+    let db = Db::open(&settings.storage.url, &Options::default())?;
+    match claim {
+        Ok(_claim) => db.migrate().await?,
+        Err(_) => db.check_schema().await?,
+    }
+    Ok(db)
+}

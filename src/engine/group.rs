@@ -1,0 +1,232 @@
+//! One group, one transaction: load what it names, decide each command in turn, save the changes,
+//! commit. Each command has its own outcome; a refused one leaves nothing behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply};
+use crate::clock::Clock;
+use crate::domain::command::Needs;
+use crate::domain::decide::decide;
+use crate::domain::outcome::{Ask, Refusal, Stop};
+use crate::domain::policy::Policy;
+use crate::domain::world::World;
+use crate::storage::groups::{self, Keep, Kept, Scope};
+use crate::storage::world::Loaded;
+use crate::storage::{self, Db, Tx};
+
+/// What each command of a group ended in, in order.
+pub(super) type Results = Vec<Result<Reply, Error>>;
+
+/// A group that was decided, as it was handed to the commit.
+#[derive(Clone, Default)]
+pub(super) struct Decided {
+    pub results: Results,
+    pub committed: Committed,
+}
+
+/// Why a transaction was given up.
+enum Abort {
+    Storage(storage::Error),
+    /// Decide again with more loaded: (command, what it asks for).
+    More(Vec<(usize, Ask)>),
+    /// Nothing was changed: there is nothing to commit.
+    Unchanged(Decided),
+    /// The group id was there already: committed before.
+    Committed,
+}
+
+impl From<storage::Error> for Abort {
+    fn from(error: storage::Error) -> Abort {
+        Abort::Storage(error)
+    }
+}
+
+/// A group under way, over all its attempts.
+pub(super) struct Group {
+    pub id: String,
+    pub commands: Arc<Vec<Envelope>>,
+    /// What commands asked for in addition.
+    more: Needs,
+    /// Commands that asked for the same twice: a fault of ours, answered without deciding.
+    stuck: BTreeSet<usize>,
+    /// What the last attempt had decided when it went to the commit.
+    stash: Arc<Mutex<Option<Decided>>>,
+}
+
+impl Group {
+    pub(super) fn new(id: String, commands: Arc<Vec<Envelope>>) -> Group {
+        Group {
+            id,
+            commands,
+            more: Needs::default(),
+            stuck: BTreeSet::new(),
+            stash: Arc::default(),
+        }
+    }
+
+    /// Runs the group once: to a commit, or to an error that tells what to do.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(super) async fn run(
+        &mut self,
+        db: &Db,
+        clock: &Clock,
+        policy: &Arc<Policy>,
+        look_up_first: bool,
+    ) -> Result<Decided, storage::Error> {
+        loop {
+            let attempt = Attempt {
+                id: self.id.clone(),
+                commands: Arc::clone(&self.commands),
+                more: self.more.clone(),
+                stuck: self.stuck.clone(),
+                stash: Arc::clone(&self.stash),
+                clock: clock.clone(),
+                policy: Arc::clone(policy),
+                look_up_first,
+            };
+            let run = db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
+            match run.await {
+                Ok(decided) => return Ok(decided),
+                Err(Abort::Unchanged(decided)) => return Ok(decided),
+                Err(Abort::Committed) => return Ok(self.stashed()),
+                Err(Abort::Storage(error)) => return Err(error),
+                Err(Abort::More(asks)) => asks.into_iter().for_each(|(i, ask)| self.widen(i, ask)),
+            }
+        }
+    }
+
+    fn stashed(&self) -> Decided {
+        let stash = self.stash.lock().unwrap_or_else(PoisonError::into_inner).take();
+        stash.unwrap_or_default()
+    }
+
+    fn widen(&mut self, command: usize, ask: Ask) {
+        let before = self.more.clone();
+        match ask {
+            Ask::Overdue(levels) => self.more.overdue.extend(levels),
+            Ask::Unbought(levels) => self.more.unbought.extend(levels),
+            Ask::Recount(level) => {
+                self.more.recount.insert(level);
+            }
+        }
+        if self.more == before {
+            self.stuck.insert(command);
+        }
+    }
+}
+
+/// One attempt at a group, owned by its transaction's task.
+struct Attempt {
+    id: String,
+    commands: Arc<Vec<Envelope>>,
+    more: Needs,
+    stuck: BTreeSet<usize>,
+    stash: Arc<Mutex<Option<Decided>>>,
+    clock: Clock,
+    policy: Arc<Policy>,
+    look_up_first: bool,
+}
+
+impl Attempt {
+    async fn run(self, tx: &mut Tx) -> Result<Decided, Abort> {
+        let started = tx.now(&self.clock).await?;
+        if !groups::begin_group(tx, &self.id, started).await? {
+            return Err(Abort::Committed);
+        }
+        let mut needs = self.more.clone();
+        self.commands.iter().for_each(|e| needs.add(&e.command));
+        let fences: Vec<(i64, i64)> =
+            self.commands.iter().filter_map(|e| e.fence).map(|f| (f.job, f.token)).collect();
+        let scopes = self.commands.iter().filter_map(|e| e.idempotency.as_ref());
+        let scopes = scopes.map(|i| i.scope.clone()).collect();
+        let Loaded { mut world, before } = storage::world::load(tx, &needs, started).await?;
+        let valid = storage::jobs::fences(tx, &fences).await?;
+        let now = tx.now(&self.clock).await?;
+        world.look_up_first = self.look_up_first;
+        let kept = groups::kept(tx, &scopes, now).await?;
+        let mut deciding = Deciding { kept, new: Vec::new(), asks: Vec::new() };
+        let mut results: Results = Vec::with_capacity(self.commands.len());
+        for (i, envelope) in self.commands.iter().enumerate() {
+            let fenced = envelope.fence.is_some_and(|f| !valid.contains(&(f.job, f.token)));
+            results.push(if self.stuck.contains(&i) {
+                Err(Error::Internal("a stock level's figures do not allow it".into()))
+            } else if fenced {
+                Err(Refusal::Fenced("the job has another owner".into()).into())
+            } else {
+                deciding.one(i, envelope, &mut world, &self.policy, now)
+            });
+        }
+        if !deciding.asks.is_empty() {
+            return Err(Abort::More(deciding.asks));
+        }
+        if deciding.new.is_empty() && before.is_same(&world) {
+            return Err(Abort::Unchanged(Decided { results, ..Decided::default() }));
+        }
+        let saved = storage::world::save(tx, &before, &world, now).await?;
+        groups::keep(tx, deciding.new, now).await?;
+        let committed = Committed { levels: saved.levels, next_job: saved.next_job };
+        let decided = Decided { results, committed };
+        *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided.clone());
+        Ok(decided)
+    }
+}
+
+struct Deciding {
+    kept: BTreeMap<Scope, Kept>,
+    new: Vec<Keep>,
+    asks: Vec<(usize, Ask)>,
+}
+
+impl Deciding {
+    fn one(
+        &mut self,
+        index: usize,
+        envelope: &Envelope,
+        world: &mut World,
+        policy: &Policy,
+        now: crate::clock::Timestamp,
+    ) -> Result<Reply, Error> {
+        if let Some(answer) = self.answered_before(envelope.idempotency.as_ref())? {
+            return Ok(Reply::Kept(answer));
+        }
+        match decide(world, policy, now, &envelope.command) {
+            Ok(outcome) => {
+                if let Some(idempotency) = &envelope.idempotency {
+                    let answer = (idempotency.render)(&outcome);
+                    self.keep(idempotency, answer);
+                }
+                Ok(Reply::Outcome(outcome))
+            }
+            Err(Stop::Refused(refusal)) => Err(refusal.into()),
+            Err(Stop::More(ask)) => {
+                self.asks.push((index, ask));
+                Err(Error::Internal("to be decided again".into()))
+            }
+        }
+    }
+
+    fn answered_before(&self, asked: Option<&Idempotency>) -> Result<Option<KeptAnswer>, Refusal> {
+        let Some(asked) = asked else { return Ok(None) };
+        match self.kept.get(&asked.scope) {
+            None => Ok(None),
+            Some(kept) if kept.body_hash == asked.body_hash => {
+                Ok(Some(KeptAnswer { status: kept.status, body: kept.body.clone() }))
+            }
+            Some(_) => Err(Refusal::KeyReused),
+        }
+    }
+
+    fn keep(&mut self, idempotency: &Idempotency, answer: KeptAnswer) {
+        let scope = idempotency.scope.clone();
+        let kept = Kept {
+            body_hash: idempotency.body_hash.clone(),
+            status: answer.status,
+            body: answer.body,
+        };
+        self.kept.insert(scope.clone(), kept.clone());
+        self.new.push(Keep { scope, kept, for_ever: idempotency.for_ever });
+    }
+}

@@ -1,0 +1,134 @@
+//! The queue before the writer: two lanes, both bounded. Payments, ends and outcomes go first and
+//! wait for room; placements are shed when theirs is full.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use super::{Envelope, Error, Reply};
+use crate::domain::command::Needs;
+
+/// A group closes at so many commands …
+pub const MAX_COMMANDS: usize = 200;
+/// … or about so many levels named.
+pub const MAX_LEVELS: usize = 2_000;
+/// Room for commands that are never shed; who finds it full waits.
+const RESERVED: usize = 2_000;
+
+/// A command and where its reply goes.
+pub(super) struct Pending {
+    pub envelope: Envelope,
+    pub reply: oneshot::Sender<Result<Reply, Error>>,
+}
+
+#[derive(Default)]
+struct Lanes {
+    first: VecDeque<Pending>,
+    placements: VecDeque<Pending>,
+    closed: bool,
+}
+
+pub(super) struct Queue {
+    lanes: Mutex<Lanes>,
+    /// Permits for the lane that goes first.
+    room: Semaphore,
+    max_placements: usize,
+    filled: Notify,
+}
+
+impl Queue {
+    pub(super) fn new(max_placements: usize) -> Queue {
+        Queue {
+            lanes: Mutex::default(),
+            room: Semaphore::new(RESERVED),
+            max_placements,
+            filled: Notify::new(),
+        }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a command.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] for a placement without room; [`Error::ShuttingDown`].
+    pub(super) async fn push(&self, pending: Pending) -> Result<(), Error> {
+        if Needs::is_placement(&pending.envelope.command) {
+            let mut lanes = self.lanes();
+            if lanes.closed {
+                return Err(Error::ShuttingDown);
+            }
+            if lanes.placements.len() >= self.max_placements {
+                return Err(Error::Overloaded);
+            }
+            lanes.placements.push_back(pending);
+        } else {
+            let room = self.room.acquire().await.map_err(|_| Error::ShuttingDown)?;
+            let mut lanes = self.lanes();
+            if lanes.closed {
+                return Err(Error::ShuttingDown);
+            }
+            room.forget();
+            lanes.first.push_back(pending);
+        }
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// The next group: what is there now, up to the limits. Waits only while there is nothing;
+    /// `None` once the queue is closed and empty.
+    pub(super) async fn next_group(&self) -> Option<Vec<Pending>> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut lanes = self.lanes();
+                let group = self.take(&mut lanes);
+                if !group.is_empty() {
+                    return Some(group);
+                }
+                if lanes.closed {
+                    return None;
+                }
+            }
+            filled.await;
+        }
+    }
+
+    fn take(&self, lanes: &mut Lanes) -> Vec<Pending> {
+        let mut group: Vec<Pending> = Vec::new();
+        let mut levels = 0usize;
+        let Lanes { first, placements, .. } = lanes;
+        for (lane, reserved) in [(first, true), (placements, false)] {
+            while let Some(next) = lane.front() {
+                let weight = Needs::weight(&next.envelope.command);
+                let full = group.len() >= MAX_COMMANDS
+                    || (!group.is_empty() && levels.saturating_add(weight) > MAX_LEVELS);
+                if full {
+                    return group;
+                }
+                levels = levels.saturating_add(weight);
+                if reserved {
+                    self.room.add_permits(1);
+                }
+                group.extend(lane.pop_front());
+            }
+        }
+        group
+    }
+
+    /// Commands that wait now.
+    pub(super) fn len(&self) -> usize {
+        let lanes = self.lanes();
+        lanes.first.len() + lanes.placements.len()
+    }
+
+    /// Takes no more; what is queued still runs.
+    pub(super) fn close(&self) {
+        self.lanes().closed = true;
+        self.room.close();
+        self.filled.notify_one();
+    }
+}

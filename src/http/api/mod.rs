@@ -1,0 +1,3 @@
+//! The endpoints, by version of the contract.
+
+pub mod v1;

@@ -1,0 +1,78 @@
+//! `/metrics`: Prometheus text of whatever the daemon records through the `metrics` crate, and the
+//! requests' own counters and latencies.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+use super::Shared;
+
+/// Upper bounds of the latency histogram, in seconds.
+const BUCKETS: [f64; 13] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const REQUESTS: &str = "stockhold_http_requests_total";
+const DURATION: &str = "stockhold_http_request_duration_seconds";
+const PROBLEMS: &str = "stockhold_http_problems_total";
+
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &BUCKETS)
+}
+
+/// Installs the process's recorder; once, at start.
+///
+/// # Errors
+/// When there is one already.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let handle = builder()?.install_recorder()?;
+    describe();
+    Ok(handle)
+}
+
+/// A recorder's handle that nothing records into: for tests and for the API document.
+///
+/// # Errors
+/// When the buckets are not accepted.
+pub fn detached() -> Result<PrometheusHandle, BuildError> {
+    Ok(builder()?.build_recorder().handle())
+}
+
+fn describe() {
+    metrics::describe_counter!(REQUESTS, "Requests answered, by method, route and status.");
+    metrics::describe_histogram!(
+        DURATION,
+        metrics::Unit::Seconds,
+        "Time from a request's head to its answer's head, by method and route."
+    );
+    metrics::describe_counter!(PROBLEMS, "Error answers, by route and code.");
+}
+
+/// Counts one answer.
+pub fn record(method: &str, route: &str, status: u16, code: &'static str, took: Duration) {
+    // An unknown method is the caller's text: it must not become a label.
+    let method = match method {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        _ => "other",
+    };
+    let route = route.to_owned();
+    metrics::counter!(REQUESTS, "method" => method, "route" => route.clone(), "status" => status.to_string())
+        .increment(1);
+    metrics::histogram!(DURATION, "method" => method, "route" => route.clone())
+        .record(took.as_secs_f64());
+    if !code.is_empty() {
+        metrics::counter!(PROBLEMS, "route" => route, "code" => code).increment(1);
+    }
+}
+
+/// What the daemon has counted, as Prometheus text.
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, description = "Prometheus text", content_type = "text/plain", body = String)))]
+pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
+    let text_type = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, text_type)], app.metrics.render())
+}

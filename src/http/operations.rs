@@ -1,0 +1,62 @@
+//! What ops may start by hand that is neither a command nor a read: a sync, a dead job, an alert
+//! that was seen. Given by whoever owns the jobs; HTTP itself writes nothing.
+
+use async_trait::async_trait;
+
+use super::problem::Problem;
+use crate::domain::names::SourceId;
+
+/// See the module. Each is harmless when repeated.
+#[async_trait]
+pub trait Operations: Send + Sync {
+    /// Owes a sync of a configured supplier, now. `accept_suspect`: take the next feed by hand even
+    /// if it looks suspect.
+    ///
+    /// # Errors
+    /// [`Refused::AlreadyRunning`] while one is under way.
+    async fn sync(&self, supplier: &SourceId, accept_suspect: bool) -> Result<(), Refused>;
+
+    /// Makes a dead job ready again; one that is not dead is left alone.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`] when there is none.
+    async fn retry_job(&self, id: i64) -> Result<(), Refused>;
+
+    /// Notes that ops have seen an alert; the first time counts.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`] when there is none.
+    async fn acknowledge_alert(&self, id: i64) -> Result<(), Refused>;
+}
+
+/// Why an operation did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("no such {0}")]
+    NotFound(&'static str),
+    #[error("already running: {0}")]
+    AlreadyRunning(String),
+    /// The store cannot be reached. Nothing was changed.
+    #[error("storage unavailable: {0}")]
+    StorageUnavailable(String),
+    /// A fault of ours.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        match refused {
+            Refused::NotFound(what) => Problem::not_found(what),
+            Refused::AlreadyRunning(detail) => Problem::already_running(detail),
+            Refused::StorageUnavailable(cause) => {
+                tracing::warn!(error = %cause, "an operation found the store unavailable");
+                Problem::storage_unavailable()
+            }
+            Refused::Internal(cause) => {
+                tracing::error!(error = %cause, "an operation failed");
+                Problem::internal()
+            }
+        }
+    }
+}

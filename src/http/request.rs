@@ -1,0 +1,95 @@
+//! What surrounds every request: its id, its span, its metrics, and that a panic is an answer.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use tracing::Instrument;
+
+use super::Shared;
+use super::problem::{Code, Problem};
+
+/// Names a request in its answer and in the logs.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Runs a request inside its span and answers under its id, whatever happens in it.
+pub async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let id = given_id(&request).unwrap_or_else(|| app.ids.next(app.clock.now()));
+    let method = request.method().clone();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unmatched".to_owned(), |route| route.as_str().to_owned());
+    let span = tracing::info_span!(
+        "request",
+        "request.id" = %id,
+        "http.method" = %method,
+        "http.route" = %route,
+        "api_key.name" = tracing::field::Empty,
+    );
+    let started = Instant::now();
+    let mut response = AssertUnwindSafe(next.run(request))
+        .catch_unwind()
+        .instrument(span.clone())
+        .await
+        .unwrap_or_else(|panic| span.in_scope(|| panicked(panic.as_ref())));
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    let status = response.status().as_u16();
+    let code = response.extensions().get::<Code>().map_or("", |code| code.0);
+    span.in_scope(|| {
+        tracing::debug!(
+            "http.status" = status,
+            "problem.code" = code,
+            "duration.micros" = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "answered"
+        );
+    });
+    super::metrics::record(method.as_str(), &route, status, code, started.elapsed());
+    response
+}
+
+/// The caller's id, when it is short and harmless in a log.
+fn given_id(request: &Request) -> Option<String> {
+    let text = request.headers().get(REQUEST_ID)?.to_str().ok()?;
+    let sane = (1..=128).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:/+=@".contains(&b));
+    sane.then(|| text.to_owned())
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Response {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    tracing::error!(panic = %message, "a handler panicked");
+    Problem::internal().into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sane_id_of_the_caller_is_kept() {
+        let id = |value: &'static [u8]| {
+            let mut request = Request::builder().body(axum::body::Body::empty()).expect("one");
+            let value = HeaderValue::from_bytes(value).expect("a value");
+            request.headers_mut().insert(REQUEST_ID, value);
+            given_id(&request)
+        };
+        assert_eq!(id(b"req-1.a:b/c"), Some("req-1.a:b/c".to_owned()));
+        assert_eq!(id(b""), None);
+        assert_eq!(id(b"a b"), None);
+        assert_eq!(id(b"a\"b"), None);
+        assert_eq!(id(b"\xe9"), None);
+        assert_eq!(id(&[b'x'; 129]), None);
+        assert!(id(&[b'x'; 128]).is_some());
+    }
+}

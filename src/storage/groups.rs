@@ -1,0 +1,147 @@
+//! Groups of commands by their id, and the answers kept under idempotency keys: what makes a repeat
+//! harmless. Also the deletion of what is kept for a limited time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::db::Tx;
+use super::error::{Error, Result};
+use super::sql::{Sql, args, list, texts};
+use super::table::{insert, insert_rows_with, table};
+use crate::clock::{Span, Timestamp};
+
+/// An answer is kept for 24 h where not for ever.
+pub const KEEP_ANSWERS: Span = Span::hours(24);
+/// A group's id is kept for longer than any commit can be under way.
+const KEEP_GROUPS: Span = Span::hours(1);
+
+/// Name of the API key, path, key.
+pub type Scope = (String, String, String);
+
+table! {
+    "idempotency" KeptRow key(api_key, path, key) guard() {
+        api_key: String,
+        path: String,
+        key: String,
+        body_hash: String,
+        status: i64,
+        body: String,
+        created_at: Timestamp,
+        keep_until: Option<Timestamp>,
+    }
+}
+
+/// An answer (its status and JSON text) with the hash of the body that it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub body_hash: String,
+    pub status: u16,
+    pub body: String,
+}
+
+/// An answer to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    pub scope: Scope,
+    pub kept: Kept,
+    pub for_ever: bool,
+}
+
+/// An answer whose time is over gives way.
+static KEEP: std::sync::LazyLock<Sql> = std::sync::LazyLock::new(|| {
+    insert::<KeptRow>(
+        "ON CONFLICT (api_key, path, key) DO UPDATE SET body_hash = excluded.body_hash,
+            status = excluded.status, body = excluded.body, created_at = excluded.created_at,
+            keep_until = excluded.keep_until
+         WHERE idempotency.keep_until <= excluded.created_at",
+    )
+});
+
+texts! {
+    BEGIN = "INSERT INTO command_groups (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+    KEPT = "SELECT api_key, path, key, body_hash, status, body, created_at, keep_until
+        FROM idempotency WHERE key IN (LIST($1)) AND (keep_until IS NULL OR keep_until > $2)";
+    PRUNE_GROUPS = "DELETE FROM command_groups
+        WHERE id IN (SELECT id FROM command_groups WHERE at <= $1 ORDER BY at LIMIT $2)";
+    PRUNE_KEPT = "DELETE FROM idempotency WHERE (api_key, path, key) IN (
+        SELECT api_key, path, key FROM idempotency
+        WHERE keep_until <= $1 ORDER BY keep_until LIMIT $2)";
+}
+
+/// Writes the group's id, first of all. `false`: the group was committed before. Waits for a
+/// transaction that is still writing the same id.
+///
+/// # Errors
+/// The database's.
+pub async fn begin_group(tx: &mut Tx, id: &str, now: Timestamp) -> Result<bool> {
+    Ok(tx.run(&BEGIN, args![id, now]).await? > 0)
+}
+
+/// The answers kept under these scopes.
+///
+/// # Errors
+/// The database's.
+pub async fn kept(
+    tx: &mut Tx,
+    scopes: &BTreeSet<Scope>,
+    now: Timestamp,
+) -> Result<BTreeMap<Scope, Kept>> {
+    if scopes.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let keys: BTreeSet<&str> = scopes.iter().map(|(_, _, key)| key.as_str()).collect();
+    let sql: &'static Sql = &KEPT;
+    let rows: Vec<KeptRow> = tx.all(sql, vec![list(keys), now.into()]).await?;
+    let mut kept = BTreeMap::new();
+    for row in rows {
+        let scope = (row.api_key, row.path, row.key);
+        if scopes.contains(&scope) {
+            let status = u16::try_from(row.status)
+                .map_err(|e| Error::Poison(format!("a kept answer's status: {e}")))?;
+            let answer = Kept { body_hash: row.body_hash, status, body: row.body };
+            kept.insert(scope, answer);
+        }
+    }
+    Ok(kept)
+}
+
+/// Keeps answers.
+///
+/// # Errors
+/// [`Error::Retry`] when one is kept already under the same scope.
+pub async fn keep(tx: &mut Tx, answers: Vec<Keep>, now: Timestamp) -> Result<()> {
+    let given = answers.len();
+    let mut rows: Vec<KeptRow> = answers
+        .into_iter()
+        .map(|keep| {
+            let (api_key, path, key) = keep.scope;
+            KeptRow {
+                api_key,
+                path,
+                key,
+                body_hash: keep.kept.body_hash,
+                status: i64::from(keep.kept.status),
+                body: keep.kept.body,
+                created_at: now,
+                keep_until: (!keep.for_ever).then_some(now + KEEP_ANSWERS),
+            }
+        })
+        .collect();
+    rows.sort_by(|a, b| (&a.api_key, &a.path, &a.key).cmp(&(&b.api_key, &b.path, &b.key)));
+    let touched = insert_rows_with(tx, &KEEP, rows).await?;
+    if u64::try_from(given) == Ok(touched) {
+        Ok(())
+    } else {
+        Err(Error::miscount("idempotency", given, touched))
+    }
+}
+
+/// Deletes at most `limit` rows of each kind whose time is over; answers how many, so that the
+/// caller goes on while there are more.
+///
+/// # Errors
+/// The database's.
+pub async fn prune(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64> {
+    let groups = tx.run(&PRUNE_GROUPS, args![now - KEEP_GROUPS, limit]).await?;
+    let kept = tx.run(&PRUNE_KEPT, args![now, limit]).await?;
+    Ok(groups.saturating_add(kept))
+}

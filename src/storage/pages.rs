@@ -1,0 +1,124 @@
+//! What jobs walk through, a page at a time and without locks: orders past a deadline, a supplier's
+//! levels, SKUs with their levels. What they find is judged again under locks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::db::Tx;
+use super::error::Result;
+use super::rows::stock::{LevelRow, SkuRow, SourceRow};
+use super::sql::{Arg, args, list, texts};
+use super::table::Table;
+use crate::clock::Timestamp;
+use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
+use crate::domain::sku::Sku;
+use crate::domain::stock::Level;
+
+texts! {
+    OVERDUE = format!(
+        "SELECT at, order_id FROM (SELECT * FROM ({}) AS o UNION SELECT * FROM ({}) AS p
+            UNION SELECT * FROM ({}) AS r) AS due
+         ORDER BY at, order_id LIMIT $4",
+        overdue("orders", "id"),
+        overdue("purchase_orders", "order_id"),
+        overdue("refunds", "order_id"),
+    );
+    LEVELS_OF = format!(
+        "SELECT {} FROM levels WHERE source = $1 AND id > $2 ORDER BY id LIMIT $3",
+        LevelRow::LIST
+    );
+    LEVELS = format!("SELECT {} FROM levels WHERE id IN (LIST($1))", LevelRow::LIST);
+    SKUS = format!("SELECT {} FROM skus WHERE key > $1 ORDER BY key LIMIT $2", SkuRow::LIST);
+    SKUS_OF_LEVELS = format!(
+        "SELECT {} FROM skus WHERE key IN
+            (SELECT sku FROM sku_sources WHERE level_id IN (LIST($1))) ORDER BY key",
+        SkuRow::LIST
+    );
+    SOURCES = format!(
+        "SELECT {} FROM sku_sources WHERE sku IN (LIST($1)) ORDER BY sku, position",
+        SourceRow::LIST
+    );
+}
+
+/// A table's part of a page of overdue orders: until `$1`, after (`$2`, `$3`), at most `$4`.
+fn overdue(table: &str, order: &str) -> String {
+    format!(
+        "SELECT deadline_at AS at, {order} AS order_id FROM {table}
+         WHERE deadline_at <= $1 AND deadline_at >= $2 AND (deadline_at > $2 OR {order} > $3)
+         ORDER BY deadline_at, {order} LIMIT $4"
+    )
+}
+
+/// Orders of which something (themselves, a purchase, a refund) has a deadline at or before `until`,
+/// by (deadline, id); one with several deadlines is there for each.
+///
+/// # Errors
+/// The database's.
+pub async fn overdue_orders(
+    tx: &mut Tx,
+    until: Timestamp,
+    after: Option<(Timestamp, OrderId)>,
+    limit: i64,
+) -> Result<Vec<(Timestamp, OrderId)>> {
+    let (at, id) = after.unwrap_or((Timestamp(i64::MIN), OrderId::from("")));
+    let rows: Vec<(i64, String)> = tx.all(&OVERDUE, args![until, at, id.as_str(), limit]).await?;
+    Ok(rows.into_iter().map(|(at, id)| (Timestamp(at), id.into())).collect())
+}
+
+/// A source's levels after an id, by id.
+///
+/// # Errors
+/// The database's.
+pub async fn levels_of(
+    tx: &mut Tx,
+    source: &SourceId,
+    after: Option<&LevelId>,
+    limit: i64,
+) -> Result<Vec<Level>> {
+    let after = after.map_or("", LevelId::as_str);
+    let rows: Vec<LevelRow> = tx.all(&LEVELS_OF, args![source.as_str(), after, limit]).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// SKUs after a key, by key, each with its levels.
+///
+/// # Errors
+/// The database's.
+pub async fn skus(
+    tx: &mut Tx,
+    after: Option<&SkuKey>,
+    limit: i64,
+) -> Result<Vec<(Sku, Vec<Level>)>> {
+    let after = after.map_or("", SkuKey::as_str);
+    let rows = tx.all(&SKUS, args![after, limit]).await?;
+    with_levels(tx, rows).await
+}
+
+/// The SKUs that have one of these levels, by key, each with all its levels.
+///
+/// # Errors
+/// The database's.
+pub async fn skus_of_levels(tx: &mut Tx, levels: &[LevelId]) -> Result<Vec<(Sku, Vec<Level>)>> {
+    let rows = tx.all(&SKUS_OF_LEVELS, vec![list(levels)]).await?;
+    with_levels(tx, rows).await
+}
+
+async fn with_levels(tx: &mut Tx, rows: Vec<SkuRow>) -> Result<Vec<(Sku, Vec<Level>)>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Arg = list(rows.iter().map(|row| &row.key));
+    let sources: Vec<SourceRow> = tx.all(&SOURCES, vec![keys]).await?;
+    let ids: BTreeSet<&LevelId> = sources.iter().map(|source| &source.level_id).collect();
+    let levels: Vec<LevelRow> = tx.all(&LEVELS, vec![list(ids)]).await?;
+    let levels: BTreeMap<LevelId, Level> =
+        levels.into_iter().map(|row| (row.id.clone(), row.into())).collect();
+    let mut skus: BTreeMap<SkuKey, (Sku, Vec<Level>)> =
+        rows.into_iter().map(|row| (row.key.clone(), (row.into(), Vec::new()))).collect();
+    for row in sources {
+        if let Some((sku, of_sku)) = skus.get_mut(&row.sku) {
+            of_sku.extend(levels.get(&row.level_id).cloned());
+            sku.sources.push(row.into());
+        }
+    }
+    Ok(skus.into_values().collect())
+}

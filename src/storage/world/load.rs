@@ -1,0 +1,119 @@
+//! Loading a group's world. In this order: names by unlocked reads; orders by id (other people's
+//! only where nobody has them); levels by id; then everything else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Before, Loaded, find, items, orders};
+use crate::clock::Timestamp;
+use crate::domain::command::Needs;
+use crate::domain::names::{LevelId, OrderId, SourceId};
+use crate::domain::order::Order;
+use crate::domain::sku::Paused;
+use crate::domain::stock::Level;
+use crate::domain::world::World;
+use crate::storage::db::Tx;
+use crate::storage::error::Result;
+use crate::storage::rows::order::OrderRow;
+use crate::storage::rows::stock::{LevelRow, SupplierRow};
+use crate::storage::sql::{Sql, args, list, texts};
+use crate::storage::table::Table;
+
+texts! {
+    LOCK_ORDERS = format!(
+        "WITH locked AS MATERIALIZED (
+            SELECT {0} FROM orders WHERE id IN (LIST($1)) ORDER BY id FOR UPDATE)
+         SELECT {0} FROM locked",
+        OrderRow::LIST
+    );
+    LOCK_STRANGERS = format!(
+        "WITH locked AS MATERIALIZED (
+            SELECT {0} FROM orders WHERE id IN (LIST($1)) ORDER BY id FOR UPDATE SKIP LOCKED)
+         SELECT {0} FROM locked",
+        OrderRow::LIST
+    );
+    LOCK_LEVELS = format!(
+        "WITH locked AS MATERIALIZED (
+            SELECT {0} FROM levels WHERE id IN (LIST($1)) ORDER BY id FOR UPDATE)
+         SELECT {0} FROM locked",
+        LevelRow::LIST
+    );
+    SUPPLIERS = format!("SELECT {} FROM suppliers", SupplierRow::LIST);
+    ANY_OVERDUE = "SELECT 1 FROM orders
+        WHERE deadline_at <= $1 AND state = 'pending_payment' LIMIT 1";
+}
+
+/// Loads what the group needs, under lock. `now` is `tx.now()` before the locks; take it again
+/// after, to decide by.
+///
+/// # Errors
+/// The database's; `Poison` when a row cannot be read.
+pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> {
+    let mut world = World::default();
+    let owned = find::names(tx, needs, &mut world).await?;
+    let strangers = find::strangers(tx, needs, now).await?;
+    let strangers: BTreeSet<OrderId> = strangers.difference(&owned).cloned().collect();
+
+    let mut orders = lock_orders(tx, &LOCK_ORDERS, &owned).await?;
+    orders.append(&mut lock_orders(tx, &LOCK_STRANGERS, &strangers).await?);
+    orders::add_holds(tx, &mut orders).await?;
+
+    let mut skus = needs.skus.clone();
+    if needs.skus_of_orders {
+        let holds = orders.values().flat_map(|o| &o.holds);
+        skus.extend(holds.map(|h| h.sku.clone()));
+    }
+    let mut levels = find::skus(tx, &skus, &mut world).await?;
+    let holds = orders.values().flat_map(|o| &o.holds);
+    levels.extend(holds.map(|h| h.level.clone()));
+    for asked in [
+        &needs.levels,
+        &needs.settling,
+        &needs.judged,
+        &needs.counted,
+        &needs.overdue,
+        &needs.unbought,
+        &needs.recount,
+    ] {
+        levels.extend(asked.iter().cloned());
+    }
+    world.levels = lock_levels(tx, &levels).await?;
+
+    orders::add_rest(tx, &mut orders).await?;
+    world.orders = orders;
+    world.suppliers = suppliers(tx).await?;
+    if needs.any_overdue {
+        let row: Option<(i32,)> = tx.first(&ANY_OVERDUE, args![now]).await?;
+        world.any_overdue = row.is_some();
+    }
+    items::views(tx, &needs.judged, &mut world).await?;
+    items::lists(needs, now, &mut world);
+
+    let before = Before::of(&world);
+    items::recount(tx, &needs.recount, now, &mut world).await?;
+    Ok(Loaded { world, before })
+}
+
+async fn lock_orders(
+    tx: &mut Tx,
+    sql: &'static Sql,
+    ids: &BTreeSet<OrderId>,
+) -> Result<BTreeMap<OrderId, Order>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows: Vec<OrderRow> = tx.all(sql, vec![list(ids)]).await?;
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
+}
+
+async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<LevelId, Level>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows: Vec<LevelRow> = tx.all(&LOCK_LEVELS, vec![list(ids)]).await?;
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
+}
+
+async fn suppliers(tx: &mut Tx) -> Result<BTreeMap<SourceId, Paused>> {
+    let rows: Vec<SupplierRow> = tx.all(&SUPPLIERS, Vec::new()).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}

@@ -1,0 +1,64 @@
+//! What a group of commands names, loaded under lock as a [`World`], and what its decisions made of
+//! it, saved by difference.
+//!
+//! What must hold: locks are taken in one order (orders by id, then levels by id), nothing is
+//! decided on a row read before its lock, and the number of statements does not grow with the group.
+
+mod find;
+mod items;
+mod load;
+mod orders;
+mod save;
+
+use std::collections::BTreeMap;
+
+use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
+use crate::domain::order::Order;
+use crate::domain::sku::{Paused, Sku};
+use crate::domain::stock::Level;
+use crate::domain::world::World;
+
+pub use load::load;
+pub use orders::orders_by_id;
+pub use save::{Saved, save};
+
+/// A loaded world, and what it was.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub world: World,
+    pub before: Before,
+}
+
+/// The rows as they were loaded, to find what changed.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    orders: BTreeMap<OrderId, Order>,
+    levels: BTreeMap<LevelId, Level>,
+    skus: BTreeMap<SkuKey, Sku>,
+    aliases: BTreeMap<SkuKey, SkuKey>,
+    suppliers: BTreeMap<SourceId, Paused>,
+}
+
+impl Before {
+    /// Nothing was decided that needs saving.
+    pub fn is_same(&self, world: &World) -> bool {
+        world.ledger.is_empty()
+            && world.jobs.is_empty()
+            && world.alerts.is_empty()
+            && self.orders == world.orders
+            && self.levels == world.levels
+            && self.skus == world.skus
+            && self.aliases == world.aliases
+            && self.suppliers == world.suppliers
+    }
+
+    fn of(world: &World) -> Before {
+        Before {
+            orders: world.orders.clone(),
+            levels: world.levels.clone(),
+            skus: world.skus.clone(),
+            aliases: world.aliases.clone(),
+            suppliers: world.suppliers.clone(),
+        }
+    }
+}
