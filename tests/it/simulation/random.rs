@@ -16,7 +16,7 @@ use stockhold::domain::supply::UpstreamState;
 use super::driver::{Faults, Sim};
 use super::script::{Act, act};
 use super::shop::Habits;
-use super::stage::{SKUS, habits, open, policy};
+use super::stage::{ITEMS, SKUS, habits, item, open, policy};
 
 /// How a life is set up.
 #[derive(Clone, Debug)]
@@ -129,6 +129,13 @@ fn finish(sim: &mut Sim) {
         }
     };
     resume(sim);
+    // What is not listed any more tells no figure that could contain anything.
+    let now = sim.now;
+    for (supplier, offer) in ITEMS {
+        let shop = sim.shops.get_mut(supplier).expect("a shop");
+        let units = shop.has(&item(offer));
+        shop.offer(&item(offer), Some(units), now);
+    }
     for _ in 0..10 {
         sim.run_for(Span::hours(6));
         sim.ship_all();
