@@ -298,8 +298,7 @@ fn is_dead(error: &sqlx::Error) -> bool {
 fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
     let connect = SqliteConnectOptions::from_str(url)?
         .busy_timeout(Duration::from_secs(5))
-        .pragma("temp_store", "memory")
-        .pragma("cache_size", "-65536");
+        .pragma("temp_store", "memory");
     let nameless = connect.get_filename().as_os_str().is_empty();
     if url.contains(":memory:") || url.contains("mode=memory") || nameless {
         return Err(Error::Unavailable(
@@ -318,7 +317,8 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
         .clone()
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full);
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("cache_size", "-65536"); // KiB
     let reader = connect.create_if_missing(true).pragma("query_only", "on");
     Ok(Pools::Sqlite {
         writer: pool(1).connect_lazy_with(writer),
@@ -330,7 +330,7 @@ fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
     // Bounded waits: a lock or a statement that takes this long is given up and done again.
     let connect = PgConnectOptions::from_str(url)?
         .application_name("stockhold")
-        .statement_cache_capacity(512)
+        .statement_cache_capacity(256)
         .options([
             ("synchronous_commit", "on"),
             ("idle_in_transaction_session_timeout", "60s"),

@@ -236,9 +236,13 @@ async fn readers_miss_nothing_that_commits_late() {
     assert_eq!(seen(&test).await, Vec::<i64>::new(), "the earlier writer is at work");
     // … and the earlier one commits first.
     first.commit().await;
-    until(&test, vec![2]).await;
+    while seen(&test).await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(seen(&test).await, vec![2]);
     second.commit().await;
-    until(&test, vec![2, 1]).await;
+    test.settled().await;
+    assert_eq!(seen(&test).await, vec![2, 1]);
     test.db.migrate().await.unwrap();
     assert_eq!(seen(&test).await, vec![2, 1], "nothing to adopt");
 
@@ -246,20 +250,13 @@ async fn readers_miss_nothing_that_commits_late() {
     test.run("UPDATE ledger SET xact = (900000000000 + seq)::text::xid8").await.unwrap();
     assert_eq!(seen(&test).await, Vec::<i64>::new());
     test.db.migrate().await.unwrap();
+    test.settled().await;
     assert_eq!(seen(&test).await, vec![1, 2]);
 }
 
 async fn seen(test: &TestDb) -> Vec<i64> {
     let text = "SELECT seq FROM ledger WHERE SETTLED(ledger) ORDER BY xact, seq";
     test.numbers(text, Vec::new()).await
-}
-
-/// Writers in other databases of the server count as open too: it may take as long as they do.
-async fn until(test: &TestDb, expected: Vec<i64>) {
-    while seen(test).await.len() < expected.len() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert_eq!(seen(test).await, expected);
 }
 
 /// A transaction that goes on step by step: it has its number, it has written, it commits.

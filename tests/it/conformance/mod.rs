@@ -141,6 +141,16 @@ impl TestDb {
         self.transact(move |tx| Box::pin(async move { tx.run(sql, Vec::new()).await })).await
     }
 
+    /// Waits until readers of append-only tables see every row: on a server shared with other tests
+    /// that takes as long as their open transactions do.
+    pub async fn settled(&self) {
+        let text = "SELECT (SELECT count(*) FROM ledger WHERE NOT SETTLED(ledger))
+            + (SELECT count(*) FROM events WHERE NOT SETTLED(events))";
+        while self.numbers(text, Vec::new()).await != [0] {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
     /// The first column of each row, a number.
     pub async fn numbers(&self, text: &str, args: Vec<Arg>) -> Vec<i64> {
         let sql: &'static Sql = Box::leak(Box::new(Sql::new(text)));
