@@ -42,6 +42,7 @@ on_both!(
     an_outage_is_one_alert_until_the_figures_are_fresh_again,
     a_swinging_stock_makes_three_events_and_the_same_figure_none,
     an_alert_that_stays_open_is_repeated_once_a_day,
+    a_dead_job_is_told_until_it_is_retried,
     a_channel_that_fails_is_tried_again_alone,
     stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule,
     each_supplier_is_synced_at_the_start_whatever_the_slots_say,
@@ -579,6 +580,31 @@ async fn an_alert_that_stays_open_is_repeated_once_a_day(test: TestDb) {
         told.iter().map(|t| t.0.clone()).collect()
     };
     assert_eq!(ids.len(), 3, "{ids:?}");
+    shop.stop().await;
+}
+
+async fn a_dead_job_is_told_until_it_is_retried(test: TestDb) {
+    let mut shop = Shop::on(test);
+    let gone = Job::Recheck { purchase: "o1-gone-1".into(), lost_at: START, step: 0 };
+    shop.run();
+    shop.do_now(gone.clone()).await;
+    // Another was parked by its payload, before any handler saw it.
+    shop.owe(Job::Refund { refund: "r1".into() }).await;
+    let spoil = "UPDATE jobs SET state = 'dead', payload = '{}' WHERE kind = 'refund'";
+    shop.stop().await;
+    shop.test.run(spoil).await.expect("spoilt");
+    assert_eq!(shop.alerts(AlertKind::JobDead).await.len(), 1);
+    shop.run();
+    shop.do_now(Job::Watermark).await;
+    let open = shop.alerts(AlertKind::JobDead).await;
+    let open: Vec<(&str, bool)> =
+        open.iter().map(|a| (a.subject.as_str(), a.closed_at.is_none())).collect();
+    assert_eq!(open, [(gone.key().as_str(), true), ("refund:r1", true)]);
+
+    shop.test.run("DELETE FROM jobs WHERE state = 'dead'").await.expect("deleted");
+    shop.do_now(Job::Watermark).await;
+    let open = shop.alerts(AlertKind::JobDead).await;
+    assert!(open.iter().all(|alert| alert.closed_at.is_some()), "{open:?}");
     shop.stop().await;
 }
 
