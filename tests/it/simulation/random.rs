@@ -38,7 +38,7 @@ fn setting() -> impl Strategy<Value = Setting> {
         1..90i64,
         prop_oneof![Just(0u32), Just(30), Just(100)],
     );
-    let stock = [0..14i64, 0..14i64, 0..14i64];
+    let stock = [0..24i64, 0..24i64, 0..24i64];
     (any::<u64>(), shop, stock).prop_map(|(seed, shop, stock)| Setting {
         seed,
         counts_at_order: shop.0,
@@ -222,7 +222,7 @@ fn play(life: fn(&Setting, &[Act])) {
         max_shrink_iters: 3000,
         ..Config::default()
     };
-    let acts = prop::collection::vec(act(), 1..40);
+    let acts = prop::collection::vec(act(), 1..50);
     let played = TestRunner::new(config).run(&(setting(), acts), |(setting, acts)| {
         life(&setting, &acts);
         Ok::<(), TestCaseError>(())

@@ -38,6 +38,13 @@ pub struct Basket {
 #[derive(Clone, Debug)]
 pub enum Act {
     Place(Basket),
+    /// Many paid orders of one supplier's SKU at once.
+    Rush {
+        sku: usize,
+        orders: usize,
+        units: i64,
+        cut_short_lines: bool,
+    },
     /// The same placement again, or its external id with other content.
     PlaceAgain {
         order: usize,
@@ -165,6 +172,9 @@ pub fn act() -> impl Strategy<Value = Act> {
     let order = || 0..12usize;
     prop_oneof![
         30 => basket().prop_map(Act::Place),
+        8 => (1..5usize, 2..6usize, 1..4i64, any::<bool>()).prop_map(
+            |(sku, orders, units, cut_short_lines)| Act::Rush { sku, orders, units, cut_short_lines }
+        ),
         2 => (order(), any::<bool>()).prop_map(|(order, same)| Act::PlaceAgain { order, same }),
         12 => (order(), sum()).prop_map(|(order, sum)| Act::Pay { order, sum }),
         2 => (order(), order(), 0..2i64)
@@ -204,7 +214,7 @@ fn supply_act() -> impl Strategy<Value = Act> {
     prop_oneof![
         3 => (item(), 0..90i64, 0..6u8, any::<bool>())
             .prop_map(|(item, age, kind, feed)| Act::Read { item, age, kind, feed }),
-        4 => (item(), -6..5i64).prop_map(|(item, by)| Act::Others { item, by }),
+        5 => (item(), -9..5i64).prop_map(|(item, by)| Act::Others { item, by }),
         2 => (0..2usize, 0..9usize).prop_map(|(supplier, pick)| Act::Close { supplier, pick }),
         1 => (item(), prop::bool::weighted(0.7)).prop_map(|(item, on)| Act::Listed { item, on }),
         2 => (0..9usize).prop_map(|pick| Act::Resolve { pick }),
@@ -227,6 +237,20 @@ impl Sim {
     pub fn act(&mut self, act: &Act, honest: bool) {
         match act {
             Act::Place(basket) => self.place(basket),
+            Act::Rush { sku, orders, units, cut_short_lines } => {
+                let basket = Basket {
+                    lines: vec![(*sku, *units, 100), (4, 1, 50)],
+                    shipping: 0,
+                    discount: 0,
+                    paid: Sum::All,
+                    cut_short_lines: *cut_short_lines,
+                    addressed: true,
+                };
+                for n in 0..*orders {
+                    let one = basket.lines.iter().take(1 + n % 2).copied().collect();
+                    self.place(&Basket { lines: one, ..basket.clone() });
+                }
+            }
             Act::Wait { minutes } => self.run_for(Span::minutes(*minutes)),
             Act::Restore { on } => self.store.look_up_first = *on,
             Act::Others { item: i, by } => {
