@@ -1,6 +1,7 @@
 //! The one integration binary: each folder is a suite.
 
 mod conformance;
+mod faults;
 mod jobs;
 mod suppliers;
 mod tidy;

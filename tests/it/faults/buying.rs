@@ -12,8 +12,7 @@ const B: &str = "700000000002";
 /// What was called, by name, of creating and looking up.
 fn placing_calls(w: &World) -> Vec<Api> {
     let calls = w.sim.last_calls().into_iter().map(|call| call.api);
-    let mut calls: Vec<Api> =
-        calls.filter(|api| matches!(api, Api::Create | Api::List)).collect();
+    let mut calls: Vec<Api> = calls.filter(|api| matches!(api, Api::Create | Api::List)).collect();
     calls.dedup_by(|a, b| a == b && *a == Api::List);
     calls
 }
@@ -150,11 +149,12 @@ async fn each_form_of_a_partial_shortage_ends_as_the_order_says() {
         basket["short_policy"] = "cancel_lines".into();
         let id = w.post_order(basket).await;
         // B is sold out between the preview and the create: both see the truth, the figures lag.
-        w.sim.change(|s| {
-            s.conduct_mut(Api::Product).lag = Span::minutes(30);
-            s.conduct_mut(Api::Preview).lag = Span::minutes(30);
-        })
-        .expect("settings");
+        w.sim
+            .change(|s| {
+                s.conduct_mut(Api::Product).lag = Span::minutes(30);
+                s.conduct_mut(Api::Preview).lag = Span::minutes(30);
+            })
+            .expect("settings");
         w.sim.set_stock(&item(B), 0).expect("an item");
         w.until("B's line is cancelled", async |w| {
             w.order(&id).await["lines"][1]["cancelled_quantity"] == 1

@@ -126,7 +126,10 @@ async fn refused() -> (World, String) {
 async fn a_cancel_refused_because_it_is_paid_waits_for_ops_who_cancel() {
     let (w, id) = refused().await;
     let (status, order) = decide(&w, &id, "cancel").await;
-    assert_eq!((status, &order["state"], &order["cancel_reason"]), (200, &"cancelled".into(), &"ops".into()));
+    assert_eq!(
+        (status, &order["state"], &order["cancel_reason"]),
+        (200, &"cancelled".into(), &"ops".into())
+    );
     assert_eq!(w.refunded(&id).await, (1, 1000));
     assert_eq!(decide(&w, &id, "cancel").await.0, 409);
     // The goods come all the same: nothing more is owed, the hold ends in the feed.

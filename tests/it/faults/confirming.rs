@@ -173,8 +173,10 @@ async fn a_throttled_order_is_late_and_never_short() {
 /// An item that is gone from the shelf is refused, for new orders and for those that wait.
 #[tokio::test]
 async fn an_item_that_is_not_listed_is_not_sold() {
-    let w = Setup::new().selling(&[(A, 10), ("700000000002", 5), ("700000000003", 5),
-        ("700000000004", 5)]).start().await;
+    let w = Setup::new()
+        .selling(&[(A, 10), ("700000000002", 5), ("700000000003", 5), ("700000000004", 5)])
+        .start()
+        .await;
     let w = w.with_skus(&[A, "700000000002", "700000000003", "700000000004"]).await;
     let id = w.buy(A, 1).await;
     w.sim.set_offer_status(A, "expired").expect("an offer");

@@ -33,7 +33,10 @@ async fn a_create_that_lands_after_the_refund_is_cancelled() {
     assert_eq!(w.sim.orders()[0].closed.as_ref().expect("closed").by, By::Buyer);
     w.idle().await;
     let duplicates = w.alerts("upstream_duplicate").await;
-    assert_eq!(duplicates, [(format!("{}/{}", World::reference(&id, 1), w.upstream(&id, 1)), false)]);
+    assert_eq!(
+        duplicates,
+        [(format!("{}/{}", World::reference(&id, 1), w.upstream(&id, 1)), false)]
+    );
     assert_eq!(w.refunded(&id).await, (1, 1000));
     books::check(&w).await;
 }
@@ -59,7 +62,10 @@ async fn a_first_attempt_that_lands_after_the_second_is_cancelled() {
         let alerts = w.alerts("upstream_duplicate").await;
         assert!(matches!(alerts.as_slice(), [(_, false)]), "{alerts:?}");
         let roles = w.purchase(&id).await["supplier_orders"].clone();
-        assert_eq!((&roles[0]["role"], &roles[1]["role"]), (&"recorded".into(), &"surplus_ended".into()));
+        assert_eq!(
+            (&roles[0]["role"], &roles[1]["role"]),
+            (&"recorded".into(), &"surplus_ended".into())
+        );
         assert_eq!((w.state(&id).await, w.refunded(&id).await), ("confirmed".into(), (0, 0)));
         books::check(&w).await;
     }

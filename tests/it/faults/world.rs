@@ -13,9 +13,7 @@ use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use stockhold::clock::{Clock, Span, Timestamp};
 use stockhold::domain::supply::Item;
-use stockhold::suppliers::simulator::{
-    Api, Chance, Fault, Handle, Offer, Settings, Simulator,
-};
+use stockhold::suppliers::simulator::{Api, Chance, Fault, Handle, Offer, Settings, Simulator};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -141,7 +139,10 @@ impl World {
         let mut config = toml::Value::Table(std::mem::take(&mut setup.config));
         merge(&mut config, storage.parse::<toml::Table>().expect("TOML").into());
         let supplier = &mut config.get_mut("suppliers").expect("suppliers")[0];
-        supplier.as_table_mut().expect("a table").insert("gateway".into(), sim.gateway_url().into());
+        supplier
+            .as_table_mut()
+            .expect("a table")
+            .insert("gateway".into(), sim.gateway_url().into());
         let interval = supplier.get("sync_interval").and_then(toml::Value::as_str).unwrap_or("10m");
         let (number, unit) = interval.split_at(interval.len() - 1);
         let number: i64 = number.parse().expect("a number");
@@ -304,10 +305,12 @@ impl World {
         let sql = "SELECT o.id || ' ' || o.state || ' ' || coalesce(o.attention, '') || ' ' ||
                 coalesce(p.id || ' ' || p.state || ' ' || coalesce(p.supplier_order_id, ''), '')
             FROM orders o LEFT JOIN purchase_orders p ON p.order_id = o.id LIMIT 40";
-        let mut lines: Vec<String> = sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
+        let mut lines: Vec<String> =
+            sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
         let sql = "SELECT key || ' ' || state || ' ' || attempts || ' ' || run_at || ' ' ||
                 coalesce(lease_until, '') || ' ' || coalesce(last_error, '') FROM jobs LIMIT 60";
-        let jobs: Vec<String> = sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
+        let jobs: Vec<String> =
+            sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
         lines.extend(jobs);
         format!("now {}\n{}", self.now().as_micros(), lines.join("\n"))
     }
@@ -334,6 +337,22 @@ impl World {
 
     pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         self.call("POST", path, Some(body)).await
+    }
+
+    /// A call with an `Idempotency-Key`.
+    pub async fn post_keyed(&self, path: &str, key: &str, body: Value) -> (u16, Value) {
+        let base = &self.process.as_ref().expect("it runs").base;
+        let request = self.http.post(format!("{base}{path}")).header("idempotency-key", key);
+        let response = request.json(&body).send().await.expect("an answer");
+        (response.status().as_u16(), response.json().await.expect("JSON"))
+    }
+
+    /// The sum of a counter's series.
+    pub async fn metric(&self, name: &str) -> i64 {
+        let (_, text) = self.call("GET", "/metrics", None).await;
+        let text = text.as_str().expect("text").to_owned();
+        let series = text.lines().filter(|l| l.starts_with(name));
+        series.filter_map(|l| l.rsplit(' ').next()?.parse::<i64>().ok()).sum()
     }
 
     /// Makes a SKU of one item of the supplier.
@@ -374,9 +393,7 @@ impl World {
     /// An order of lines (SKU, quantity) at 10.00 each, not yet posted.
     pub fn basket(&self, lines: &[(&str, i64)]) -> Value {
         let n = self.placed.fetch_add(1, Ordering::SeqCst);
-        let line = |(sku, quantity): &(&str, i64)| {
-            json!({ "sku": sku, "quantity": quantity, "unit_price": "10.00" })
-        };
+        let line = |(sku, quantity): &(&str, i64)| json!({ "sku": sku, "quantity": quantity, "unit_price": "10.00" });
         json!({
             "channel": "web", "external_id": format!("W-{n}"), "currency": "USD",
             "lines": lines.iter().map(line).collect::<Vec<_>>(),
