@@ -73,7 +73,7 @@ fn judge(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -> Ve
     let now = deps.clock.now();
     let changes = skus.iter().filter_map(|(sku, levels)| {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
-        let left = watermark::left(sku, find, &deps.policy, now);
+        let left = watermark::left(sku, find, &deps.policy, now)?;
         let limits = Limits::of(sku.watermark, &deps.policy);
         watermark::judge(&sku.key, left, limits, open.contains(sku.key.as_str()))
     });

@@ -112,12 +112,15 @@ async fn a_figure_from_before_our_purchase_does_not_sell_its_units_again() {
     w.until_purchase(&id, "paid").await;
     let available =
         async |w: &World| w.get(&format!("/v1/skus/{A}/availability")).await["available"].clone();
-    // Whenever it is read, the six are there, and never ten or two.
-    for _ in 0..8 {
-        w.pass(Span::minutes(4)).await;
+    // Whenever it is read, six are there; or two, while a figure may or may not have the purchase
+    // in it (the declared lag is a minute more than the true one); and never ten.
+    for _ in 0..20 {
+        w.pass(Span::minutes(1)).await;
         w.sync().await;
-        assert_eq!(available(&w).await, 6);
+        let left = available(&w).await;
+        assert!(left == 6 || left == 2, "{left}");
     }
+    assert_eq!(available(&w).await, 6);
     let holds = w.get("/v1/holds?state=settled").await;
     assert_eq!(holds["items"].as_array().expect("a list").len(), 1);
     books::check(&w).await;
@@ -188,6 +191,7 @@ async fn an_unchanged_low_figure_is_told_once() {
     }
     let told = listener.of("low_stock");
     assert_eq!(told.len(), 1, "{told:?}");
+    w.stride(Span::minutes(10));
     w.pass(Span::hours(25)).await;
     judged(&w).await;
     let told = listener.of("low_stock");
@@ -203,7 +207,7 @@ async fn three_thousand_stale_items_are_one_alert_that_is_told_in_the_end() {
         spec_id,supplier_cost,supplier_currency,min_quantity,pack_size\n"
         .to_owned();
     for n in 0..3000 {
-        csv += &format!("S-{n},S,normal,0,,,s1688,{A},{},1.00,CNY,1,1\n", spec(n));
+        csv += &format!("S-{n},S,normal,5,,,s1688,{A},{},1.00,CNY,1,1\n", spec(n));
     }
     let setup = Setup::new().with(&listener.keys()).selling(&[(A, 0)]).catalogue(csv);
     let w = setup.simulated(|s| {
@@ -218,11 +222,15 @@ async fn three_thousand_stale_items_are_one_alert_that_is_told_in_the_end() {
         s.offers[0].specs = specs.collect();
     });
     let w = w.start().await;
+    // As new as the catalogue is, what was never read is not low.
+    judged(&w).await;
+    assert_eq!(w.alerts("low_stock").await, []);
     w.sync().await;
     let fresh = w.get("/v1/suppliers/s1688").await["levels"]["fresh"].clone();
     assert_eq!(fresh, 3000);
     listener.refuses.store(true, Ordering::SeqCst);
     w.always(Api::Product, Some(SILENCE));
+    w.stride(Span::minutes(10));
     w.pass(Span::minutes(31)).await;
     w.until("it was told in vain", async |_| listener.of("feed_stale").len() > 2).await;
     let failed = w.metric("stockhold_alert_delivery_failed_total").await;

@@ -125,15 +125,18 @@ async fn a_job_that_kills_its_worker_is_parked_and_told() {
     }
     let dead = "SELECT count(*) FROM jobs WHERE kind = 'confirm' AND state = 'dead'";
     w.until("it is parked", async |w| w.number(dead).await == 1).await;
+    // The sync hung and died with the daemon as often, so it may be parked as well.
     let alerts = w.alerts("job_dead").await;
-    assert!(matches!(alerts.as_slice(), [(subject, true)] if subject.starts_with("confirm:")));
+    assert!(alerts.iter().any(|(subject, open)| *open && subject.starts_with("confirm:")));
     assert_eq!((w.state(&id).await, w.refunded(&id).await), ("confirming".into(), (0, 0)));
     w.always(Api::Product, None);
     // Parked it may be: its order does not hang.
     w.until_state(&id, "attention").await;
     let jobs = w.get("/v1/jobs?state=dead").await;
-    let job = jobs["items"][0]["id"].as_str().expect("an id").to_owned();
-    assert!(w.post(&format!("/v1/jobs/{job}/retry"), json!({})).await.0 < 300);
+    for job in jobs["items"].as_array().expect("a list") {
+        let path = format!("/v1/jobs/{}/retry", job["id"].as_str().expect("an id"));
+        assert!(w.post(&path, json!({})).await.0 < 300);
+    }
     w.until_state(&id, "confirmed").await;
     books::check(&w).await;
 }

@@ -56,6 +56,7 @@ async fn a_first_attempt_that_lands_after_the_second_is_cancelled() {
         assert_eq!(made(&w, &id), (1, 1));
         let kept = w.upstream(&id, 1);
         w.sim.pay(kept).expect("paid");
+        w.stride(Span::minutes(10));
         w.until("the surplus is cancelled", async |w| made(w, &id) == (2, 1)).await;
         w.idle().await;
         assert!(w.sim.order(kept).expect("an order").closed.is_none(), "the recorded one stands");

@@ -47,6 +47,7 @@ fn misbehave(s: &mut Settings) {
     s.trade.repeated_reference = Repeated::SecondOrder;
     s.trade.auto_pay_after = Some(Span::minutes(15));
     s.trade.ship_after = Some(Span::hours(1));
+    s.trade.receive_after = Some(Span::hours(1));
 }
 
 fn calm(s: &mut Settings) {
@@ -109,7 +110,7 @@ const UNDER_WAY: &str = "SELECT count(*) FROM orders WHERE state NOT IN
 #[tokio::test]
 async fn everything_at_once_ends_with_books_that_agree() {
     let (offers, refunder) = (offers(), Refunder::start().await);
-    let selling: Vec<(&str, i64)> = offers.iter().map(|id| (id.as_str(), 25)).collect();
+    let selling: Vec<(&str, i64)> = offers.iter().map(|id| (id.as_str(), 40)).collect();
     let names: Vec<&str> = offers.iter().map(String::as_str).collect();
     let keys = format!("{}[supplier]\nrequest_timeout = \"1s\"", refunder.keys());
     let w = Setup::new().with(&keys).selling(&selling).start().await;
@@ -136,6 +137,7 @@ async fn everything_at_once_ends_with_books_that_agree() {
     }
     w.sim.change(calm).expect("settings");
     refunder.loses_every.store(0, std::sync::atomic::Ordering::SeqCst);
+    w.stride(Span::minutes(3));
     for _ in 0..40 {
         w.pass(Span::minutes(45)).await;
         decide(&w, &mut dice).await;
@@ -144,6 +146,7 @@ async fn everything_at_once_ends_with_books_that_agree() {
         }
     }
     // The last look-up of a lost create comes after a day.
+    w.stride(Span::minutes(30));
     w.pass(Span::hours(25)).await;
     agree(&w, &refunder, &offers).await;
 }

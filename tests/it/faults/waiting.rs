@@ -15,6 +15,7 @@ async fn an_order_without_any_answer_needs_attention_and_then_ends() {
     let w = Setup::new().start().await.with_shoe().await;
     let id = w.buy("SHOE", 1).await;
     w.always(Api::Product, Some(SILENCE));
+    w.stride(Span::minutes(5)); // the feed alone is tried again every minute
     w.until_state(&id, "confirming").await;
     w.pass(Span::minutes(115)).await;
     assert_eq!((w.state(&id).await, w.refunded(&id).await), ("confirming".into(), (0, 0)));
@@ -38,6 +39,7 @@ async fn an_answer_in_attention_ends_it() {
     let w = Setup::new().start().await.with_shoe().await;
     let id = w.buy("SHOE", 1).await;
     w.always(Api::Product, Some(SILENCE));
+    w.stride(Span::minutes(5));
     w.until_state(&id, "attention").await;
     w.always(Api::Product, None);
     w.until_state(&id, "confirmed").await;
@@ -53,6 +55,7 @@ async fn a_purchase_of_unknown_fate_is_never_refunded_by_time() {
     let id = w.buy("SHOE", 1).await;
     w.script(Api::Create, &[Fault::LOST]);
     w.always(Api::List, Some(SILENCE));
+    w.stride(Span::minutes(5));
     w.until_state(&id, "attention").await;
     w.pass(Span::hours(9)).await;
     let purchase = w.purchase(&id).await;

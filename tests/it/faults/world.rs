@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -125,6 +125,8 @@ pub struct World {
     /// Job and token of what killed daemons were running.
     orphans: BTreeSet<(i64, i64)>,
     sync_interval: Span,
+    /// The clock moves at least so far at once, microseconds.
+    least_step: AtomicI64,
     placed: AtomicU32,
 }
 
@@ -159,6 +161,7 @@ impl World {
             process: None,
             orphans: BTreeSet::new(),
             sync_interval,
+            least_step: AtomicI64::new(0),
             placed: AtomicU32::new(0),
         };
         world.tell_time();
@@ -259,18 +262,26 @@ impl World {
             return sleep(Duration::from_millis(15)).await;
         };
         let every = self.sync_interval.as_micros();
-        let slot = Timestamp((self.now().as_micros().div_euclid(every) + 1) * every);
-        let next = due.min(slot).min(end.unwrap_or(slot));
+        let slot_of = |at: Timestamp| Timestamp(at.as_micros().div_euclid(every) * every);
+        let least = self.now() + Span(self.least_step.load(Ordering::SeqCst));
+        let next = due.min(slot_of(self.now()) + self.sync_interval).max(least);
+        let next = end.map_or(next, |end| next.min(end));
         if next <= self.now() {
             return;
         }
+        let ticks = slot_of(next) > slot_of(self.now());
         self.advance_to(next).await;
         let give_up = Instant::now() + GIVE_UP;
-        while next == slot && self.last_slot().await < slot {
+        while ticks && self.last_slot().await < slot_of(next) {
             assert!(Instant::now() < give_up, "no tick:\n{}", self.log());
             sleep(Duration::from_millis(5)).await;
         }
         sleep(Duration::from_millis(5)).await;
+    }
+
+    /// From now on the clock moves at least so far at once: for hours in which little happens.
+    pub fn stride(&self, least: Span) {
+        self.least_step.store(least.as_micros(), Ordering::SeqCst);
     }
 
     async fn last_slot(&self) -> Timestamp {
