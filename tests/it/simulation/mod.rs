@@ -2,8 +2,10 @@
 //! suppliers that lag and fail, workers that die, and an audit after every step.
 
 mod audit;
+mod bench;
 mod dice;
 mod driver;
+mod judging;
 mod memory;
 mod random;
 mod script;
