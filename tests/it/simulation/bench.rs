@@ -144,7 +144,12 @@ impl Bench {
         self.judge_by(level, answer, true)
     }
 
-    pub fn judge_by(&mut self, level: &str, answer: Result<Reading, Fault>, polled: bool) -> Outcome {
+    pub fn judge_by(
+        &mut self,
+        level: &str,
+        answer: Result<Reading, Fault>,
+        polled: bool,
+    ) -> Outcome {
         let token = self.lock(level);
         self.run(Command::JudgeItem { level: level.into(), token, answer, polled })
     }
@@ -157,7 +162,12 @@ impl Bench {
         }
     }
 
-    pub fn answer(&mut self, purchase: &str, attempt: i64, answer: Result<Created, Fault>) -> Outcome {
+    pub fn answer(
+        &mut self,
+        purchase: &str,
+        attempt: i64,
+        answer: Result<Created, Fault>,
+    ) -> Outcome {
         let sent = !matches!(answer, Err(Fault::OutOfStock { .. } | Fault::Refused { .. }));
         self.run(Command::Placed { purchase: purchase.into(), attempt, sent, answer })
     }
@@ -208,7 +218,12 @@ impl Bench {
         self.run(Command::LookedUp { purchase: purchase.into(), late, answer: Ok(found) })
     }
 
-    pub fn cancelled_upstream(&mut self, purchase: &str, id: &str, answer: Result<(), Fault>) -> Outcome {
+    pub fn cancelled_upstream(
+        &mut self,
+        purchase: &str,
+        id: &str,
+        answer: Result<(), Fault>,
+    ) -> Outcome {
         let supplier_order_id = id.into();
         self.run(Command::CancelAnswered { purchase: purchase.into(), supplier_order_id, answer })
     }

@@ -131,7 +131,8 @@ fn before_short_is_decided_unpaid_purchases_are_read_back_once() {
     let level = || "east:x:".into();
     // 1 there, 2 placed and unpaid: 1 < 2 is short, but e1 is read first.
     let answer = Ok(b.reading("east:x:", 1));
-    let judge = |polled| Command::JudgeItem { level: level(), token, answer: answer.clone(), polled };
+    let judge =
+        |polled| Command::JudgeItem { level: level(), token, answer: answer.clone(), polled };
     let first = b.run(judge(false));
     assert_eq!(first, Outcome::PollFirst(vec![("o1-east-1".into(), "e1".into())]));
     assert_eq!(b.holds("o2"), [(2, HoldState::Active, Some(Confirmation::Waiting))]);

@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod cases;
 mod dice;
 mod driver;
 mod judging;
