@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod buying;
 mod cases;
 mod dice;
 mod driver;
