@@ -2,8 +2,12 @@
 //! suppliers that lag and fail, workers that die, and an audit after every step.
 
 mod audit;
+mod bench;
+mod buying;
+mod cases;
 mod dice;
 mod driver;
+mod judging;
 mod memory;
 mod random;
 mod script;
