@@ -108,6 +108,9 @@ impl Group {
         match ask {
             Ask::Overdue(levels) => self.more.overdue.extend(levels),
             Ask::Unbought(levels) => self.more.unbought.extend(levels),
+            Ask::Counted(level) => {
+                self.more.counted.insert(level);
+            }
             Ask::Recount(level) => {
                 self.more.recount.insert(level);
             }
