@@ -58,7 +58,7 @@ CREATE TABLE idempotency (
     created_at BIGINT  NOT NULL,
     -- NULL: for ever.
     keep_until BIGINT,
-    PRIMARY KEY (api_key, path, key)
+    PRIMARY KEY (key, path, api_key)
 );
 CREATE INDEX idempotency_keep_until ON idempotency (keep_until) WHERE keep_until IS NOT NULL;
 

@@ -58,7 +58,7 @@ CREATE TABLE idempotency (
     created_at INTEGER NOT NULL,
     -- NULL: for ever.
     keep_until INTEGER,
-    PRIMARY KEY (api_key, path, key)
+    PRIMARY KEY (key, path, api_key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keep_until ON idempotency (keep_until) WHERE keep_until IS NOT NULL;
 

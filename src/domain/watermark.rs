@@ -3,7 +3,8 @@
 //! What must hold: `low_stock` opens when fewer than `low` units are left and closes at `recover` or
 //! more; between the two nothing changes, so that a figure swinging about the limit alerts once. A
 //! stale source counts at its last figure: an outage is one alert about the supplier and not a storm
-//! about its SKUs. Leaves out reminders, which every kind of alert has.
+//! about its SKUs. A source that was never read is not none: a new catalogue is no storm either.
+//! Leaves out reminders, which every kind of alert has.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use super::availability::Freshness::{Exact, Fresh, Stale};
 use super::names::{LevelId, SkuKey, SourceId};
 use super::policy::Policy;
 use super::sku::{Kind, Sku, Watermark};
-use super::stock::Level;
+use super::stock::{Level, Listing};
 use crate::clock::{Span, Timestamp};
 
 /// So many levels are named in one `feed_stale`.
@@ -43,19 +44,27 @@ impl Limits {
 }
 
 /// What could be sold of a SKU over all its sources, counting stale ones at their last figure.
+/// `None` while the first figure of one of them is still to come.
 pub fn left<'a>(
     sku: &Sku,
     level: impl Fn(&LevelId) -> Option<&'a Level>,
     policy: &Policy,
     now: Timestamp,
-) -> i64 {
+) -> Option<i64> {
     let not_paused = BTreeMap::new();
-    let each = sku.sources.iter().filter_map(|source| {
-        let offer = availability::offer(policy, &not_paused, source, level(&source.level)?, now);
-        let counts = matches!(offer.freshness, Exact | Fresh | Stale);
-        counts.then_some(offer.units)
-    });
-    each.fold(0, i64::saturating_add)
+    let mut left = 0i64;
+    for source in &sku.sources {
+        let Some(level) = level(&source.level) else { continue };
+        let to_come = level.listing == Listing::Unread && level.kind == Kind::Supplier;
+        if to_come && policy.suppliers.contains_key(&level.source) {
+            return None;
+        }
+        let offer = availability::offer(policy, &not_paused, source, level, now);
+        if matches!(offer.freshness, Exact | Fresh | Stale) {
+            left = left.saturating_add(offer.units);
+        }
+    }
+    Some(left)
 }
 
 /// What changes of a SKU's `low_stock`, given whether it is open.
@@ -130,7 +139,7 @@ mod tests {
     use super::*;
     use crate::domain::policy::Terms;
     use crate::domain::sku::{Class, Paused, Source};
-    use crate::domain::stock::{Closed, Listing};
+    use crate::domain::stock::Closed;
     use crate::domain::supply::Item;
 
     const LIMITS: Limits = Limits { low: 6, recover: 8 };
@@ -214,7 +223,7 @@ mod tests {
         }
     }
 
-    fn left_of(levels: &[Level]) -> i64 {
+    fn left_of(levels: &[Level]) -> Option<i64> {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
         left(&sku(levels), find, &policy(), Timestamp::from_secs(10_000_000))
     }
@@ -282,8 +291,8 @@ mod tests {
     fn every_source_counts_with_its_buffer_and_a_stale_one_at_its_last_figure() {
         let long_ago = Timestamp::from_secs(0);
         // Warehouse 3, and 7 less the supplier's buffer of 2.
-        assert_eq!(left_of(&[warehouse(3), level(1, 7, Some(long_ago))]), 8);
-        assert_eq!(left_of(&[warehouse(3), level(1, 1, Some(long_ago))]), 3);
+        assert_eq!(left_of(&[warehouse(3), level(1, 7, Some(long_ago))]), Some(8));
+        assert_eq!(left_of(&[warehouse(3), level(1, 1, Some(long_ago))]), Some(3));
     }
 
     #[test]
@@ -295,9 +304,17 @@ mod tests {
         blocked.blocked_at = read;
         let mut closed = level(3, 9, read);
         closed.closed = Some(Closed { from_quantity: 4, since: Timestamp::from_secs(0) });
-        let unread = level(4, 9, None);
-        assert_eq!(left_of(&[gone, blocked, unread]), 0);
-        assert_eq!(left_of(&[closed]), 3);
+        assert_eq!(left_of(&[gone, blocked]), Some(0));
+        assert_eq!(left_of(&[closed]), Some(3));
+    }
+
+    #[test]
+    fn a_source_that_was_never_read_leaves_open_what_is_left() {
+        assert_eq!(left_of(&[warehouse(3), level(1, 0, None)]), None);
+        // What is not configured will never be read.
+        let mut gone = level(1, 0, None);
+        gone.source = "gone".into();
+        assert_eq!(left_of(&[warehouse(3), gone]), Some(3));
     }
 
     #[test]

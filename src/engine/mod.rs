@@ -48,6 +48,7 @@ pub struct Idempotency {
 }
 
 /// A command with what surrounds it.
+#[derive(Clone)]
 pub struct Envelope {
     pub command: Command,
     pub fence: Option<Fence>,

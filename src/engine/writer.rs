@@ -15,6 +15,9 @@ use crate::domain::policy::Policy;
 use crate::ids::Ids;
 use crate::storage::{self, Db};
 
+/// A group's commands, shared with the transaction that runs them.
+type Commands = Arc<Vec<Envelope>>;
+
 /// A group that others are in the way of is done again so many times …
 const MAX_RETRIES: u32 = 20;
 /// … and one whose commit's fate is unknown is asked about for so long.
@@ -42,7 +45,7 @@ impl Writer {
     async fn run_group(&self, pending: Vec<Pending>) {
         let (commands, replies): (Vec<Envelope>, Vec<_>) =
             pending.into_iter().map(|p| (p.envelope, p.reply)).unzip();
-        let mut open: VecDeque<(Arc<Vec<Envelope>>, Vec<_>)> = VecDeque::new();
+        let mut open: VecDeque<(Commands, Vec<_>)> = VecDeque::new();
         open.push_back((Arc::new(commands), replies));
         while let Some((commands, mut replies)) = open.pop_front() {
             let mut group = Group::new(self.ids.next(self.clock.now()), commands);
@@ -58,10 +61,9 @@ impl Writer {
                     tracing::debug!(group.id = %group.id, error = %why, "halving a group");
                     let half = replies.len() / 2;
                     let second = replies.split_off(half);
-                    if let Some((a, b)) = halve(group.commands, half) {
-                        open.push_front((b, second));
-                        open.push_front((a, replies));
-                    }
+                    let (a, b) = group.commands.split_at(half);
+                    open.push_front((Arc::new(b.to_vec()), second));
+                    open.push_front((Arc::new(a.to_vec()), replies));
                 }
                 Err(error) => {
                     if let Error::Internal(why) = &error {
@@ -113,14 +115,4 @@ impl Writer {
             }
         }
     }
-}
-
-/// The two halves of a group's commands. `None` never happens: no attempt outlives its run.
-fn halve(
-    commands: Arc<Vec<Envelope>>,
-    half: usize,
-) -> Option<(Arc<Vec<Envelope>>, Arc<Vec<Envelope>>)> {
-    let mut first = Arc::into_inner(commands)?;
-    let second = first.split_off(half);
-    Some((Arc::new(first), Arc::new(second)))
 }

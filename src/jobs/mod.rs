@@ -24,6 +24,7 @@ use crate::settings::Percent;
 use crate::storage::Db;
 use crate::suppliers::Supplier;
 
+mod dead;
 mod held;
 mod kinds;
 mod run;

@@ -3,7 +3,7 @@
 //! What must hold: times that several replicas compare are the database's; a lease is noted here by
 //! our own clock, from before it was asked for. An error of the store is a failed attempt.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Deps;
 use super::run::Stop;
@@ -22,7 +22,7 @@ pub type Result<T> = std::result::Result<T, Stop>;
 
 /// Rows deleted in one transaction.
 const PRUNED: i64 = 1_000;
-/// Alerts in a page.
+/// Alerts or jobs in a page.
 const PAGE: i64 = 500;
 
 fn stop(error: storage::Error) -> Stop {
@@ -165,6 +165,26 @@ pub async fn open_subjects(db: &Db, kind: AlertKind) -> Result<BTreeSet<String>>
                 before = Some(last.id);
                 let of_kind = page.into_iter().filter(|alert| alert.kind == kind);
                 subjects.extend(of_kind.map(|alert| alert.subject));
+            }
+        })
+    });
+    read.await.map_err(stop)
+}
+
+/// The dead jobs by key, each with what became of it.
+pub async fn dead(db: &Db) -> Result<BTreeMap<String, String>> {
+    let read = db.read(move |tx| {
+        Box::pin(async move {
+            let mut dead = BTreeMap::new();
+            let mut before = None;
+            loop {
+                let page = jobs::list(tx, Some("dead".to_owned()), None, before, PAGE).await?;
+                let Some(last) = page.last() else { return Ok(dead) };
+                before = Some(last.id);
+                dead.extend(page.into_iter().map(|job| {
+                    let error = job.last_error.unwrap_or_default();
+                    (job.key, format!("job {}: {error}", job.id))
+                }));
             }
         })
     });

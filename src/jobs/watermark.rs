@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::run::{Answer, Run, Stop};
-use super::{Deps, store};
+use super::{Deps, dead, store};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::command::Command;
 use crate::domain::names::{LevelId, SourceId};
@@ -30,7 +30,7 @@ const CHANGES: usize = 200;
 /// A touched SKU is judged at most this often.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The job: every SKU, every supplier, every reminder.
+/// The job: every SKU, every supplier, every dead job, every reminder.
 pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     let open = store::open_subjects(&run.deps.db, AlertKind::LowStock).await?;
     let mut changes = Vec::new();
@@ -44,6 +44,7 @@ pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     for supplier in run.deps.suppliers.keys() {
         changes.push(freshness(run.deps, supplier).await?);
     }
+    changes.extend(dead::judge(run.deps).await?);
     for chunk in changes.chunks(CHANGES) {
         run.submit(Command::Alerts(chunk.to_vec())).await?;
     }
@@ -72,7 +73,7 @@ fn judge(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -> Ve
     let now = deps.clock.now();
     let changes = skus.iter().filter_map(|(sku, levels)| {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
-        let left = watermark::left(sku, find, &deps.policy, now);
+        let left = watermark::left(sku, find, &deps.policy, now)?;
         let limits = Limits::of(sku.watermark, &deps.policy);
         watermark::judge(&sku.key, left, limits, open.contains(sku.key.as_str()))
     });

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::bulk::{Bulk, insert_rows_returning};
 use super::db::Tx;
 use super::error::Result;
 use super::sql::{Sql, args, texts};
-use super::table::{insert, insert_rows_returning, row, table};
+use super::table::{row, table};
 use crate::clock::{Span, Timestamp};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::job::{Job, JobRequest};
@@ -38,8 +39,8 @@ row! {
 const COLUMNS: &str =
     "id, kind, subject, detail, opened_at, closed_at, acknowledged_at, last_told_at";
 
-static OPEN: std::sync::LazyLock<Sql> = std::sync::LazyLock::new(|| {
-    insert::<NewAlert>(
+static OPEN: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
+    Bulk::insert::<NewAlert>(
         "ON CONFLICT (kind, subject) WHERE closed_at IS NULL DO NOTHING RETURNING id",
     )
 });

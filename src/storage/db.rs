@@ -65,8 +65,8 @@ enum Mode {
 }
 
 impl Db {
-    /// Opens `sqlite://path` (made when missing, with its folder) or `postgres://…`. Makes no
-    /// connection to a server yet and no schema: see [`Db::migrate`].
+    /// Opens `sqlite://path` or `postgres://…`. Touches nothing yet: connections are made when they
+    /// are needed, file and schema by [`Db::migrate`].
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the url is not understood.
@@ -158,7 +158,8 @@ impl Db {
     {
         let limit = self.transaction_timeout;
         let too_long = || Error::Unavailable(format!("the transaction took longer than {limit:?}"));
-        let mut tx = self.begin(mode).await?;
+        let begun = tokio::time::timeout(limit, self.begin(mode)).await;
+        let mut tx = begun.map_err(|_| too_long())??;
         match tokio::time::timeout(limit, f(&mut tx)).await {
             Err(_) => Err(too_long().into()),
             Ok(Err(error)) => {
@@ -297,18 +298,12 @@ fn is_dead(error: &sqlx::Error) -> bool {
 fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
     let connect = SqliteConnectOptions::from_str(url)?
         .busy_timeout(Duration::from_secs(5))
-        .pragma("temp_store", "memory")
-        .pragma("cache_size", "-65536");
-    let file = connect.get_filename().to_owned();
-    if url.contains(":memory:") || url.contains("mode=memory") || file.as_os_str().is_empty() {
+        .pragma("temp_store", "memory");
+    let nameless = connect.get_filename().as_os_str().is_empty();
+    if url.contains(":memory:") || url.contains("mode=memory") || nameless {
         return Err(Error::Unavailable(
             "an in-memory SQLite database is not supported: name a file".into(),
         ));
-    }
-    if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|e| {
-            Error::Unavailable(format!("the folder {} cannot be made: {e}", folder.display()))
-        })?;
     }
     let pool = |connections: u32| {
         SqlitePoolOptions::new()
@@ -322,7 +317,8 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
         .clone()
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full);
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("cache_size", "-65536"); // KiB
     let reader = connect.create_if_missing(true).pragma("query_only", "on");
     Ok(Pools::Sqlite {
         writer: pool(1).connect_lazy_with(writer),
@@ -332,13 +328,16 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
 
 fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
     // Bounded waits: a lock or a statement that takes this long is given up and done again.
-    let connect = PgConnectOptions::from_str(url)?.application_name("stockhold").options([
-        ("synchronous_commit", "on"),
-        ("idle_in_transaction_session_timeout", "60s"),
-        ("lock_timeout", "10s"),
-        ("statement_timeout", "30s"),
-        ("timezone", "UTC"),
-    ]);
+    let connect = PgConnectOptions::from_str(url)?
+        .application_name("stockhold")
+        .statement_cache_capacity(256)
+        .options([
+            ("synchronous_commit", "on"),
+            ("idle_in_transaction_session_timeout", "60s"),
+            ("lock_timeout", "10s"),
+            ("statement_timeout", "30s"),
+            ("timezone", "UTC"),
+        ]);
     let pool = |connections: u32| {
         PgPoolOptions::new()
             .max_connections(connections.max(1))

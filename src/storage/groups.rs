@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bulk::{Bulk, insert_rows_with};
 use super::db::Tx;
 use super::error::{Error, Result};
 use super::sql::{Sql, args, list, texts};
-use super::table::{insert, insert_rows_with, table};
+use super::table::table;
 use crate::clock::{Span, Timestamp};
 
 /// An answer is kept for 24 h where not for ever.
@@ -47,8 +48,8 @@ pub struct Keep {
 }
 
 /// An answer whose time is over gives way.
-static KEEP: std::sync::LazyLock<Sql> = std::sync::LazyLock::new(|| {
-    insert::<KeptRow>(
+static KEEP: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
+    Bulk::insert::<KeptRow>(
         "ON CONFLICT (api_key, path, key) DO UPDATE SET body_hash = excluded.body_hash,
             status = excluded.status, body = excluded.body, created_at = excluded.created_at,
             keep_until = excluded.keep_until

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bulk::{Bulk, insert_rows_with};
 use super::cell::Json;
 use super::db::Tx;
 use super::error::Result;
-use super::sql::{Arg, Sql, args, list as list_of, texts};
-use super::table::{insert, insert_rows_with, row, table};
+use super::sql::{Arg, args, list as list_of, texts};
+use super::table::{row, table};
 use crate::clock::Timestamp;
 use crate::domain::job::{Job, JobRequest};
 
@@ -91,8 +92,9 @@ const DUE: &str = "coalesce(lease_until, run_at)";
 const INFO: &str = "id, key, kind, state, run_at, attempts, wakes, lease_until, worker, last_error,
     created_at";
 
-static OWE: std::sync::LazyLock<Sql> = std::sync::LazyLock::new(|| {
-    insert::<NewJob>(
+/// Owes what is not owed yet; what is, it counts, and brings forward.
+pub(super) static OWE: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
+    Bulk::insert::<NewJob>(
         "ON CONFLICT (key) DO UPDATE SET
             wakes = jobs.wakes + 1,
             run_at = CASE WHEN jobs.state = 'ready' AND excluded.run_at < jobs.run_at
@@ -160,6 +162,13 @@ pub async fn owe(
     requests: Vec<JobRequest>,
     now: Timestamp,
 ) -> Result<Option<Timestamp>> {
+    let (rows, earliest) = rows(requests, now);
+    insert_rows_with(tx, &OWE, rows).await?;
+    Ok(earliest)
+}
+
+/// The rows for [`OWE`], one a key, by key; and the earliest time.
+pub(super) fn rows(requests: Vec<JobRequest>, now: Timestamp) -> (Vec<NewJob>, Option<Timestamp>) {
     let mut by_key: BTreeMap<String, JobRequest> = BTreeMap::new();
     for request in requests {
         by_key
@@ -168,22 +177,18 @@ pub async fn owe(
             .or_insert(request);
     }
     let earliest = by_key.values().map(|r| r.run_at).min();
-    let rows = by_key
-        .into_iter()
-        .map(|(key, request)| NewJob {
-            key,
-            kind: request.job.kind().to_owned(),
-            payload: Json(request.job),
-            state: "ready".to_owned(),
-            run_at: request.run_at,
-            attempts: 0,
-            wakes: 0,
-            lease_token: 0,
-            created_at: now,
-        })
-        .collect();
-    insert_rows_with(tx, &OWE, rows).await?;
-    Ok(earliest)
+    let rows = by_key.into_iter().map(|(key, request)| NewJob {
+        key,
+        kind: request.job.kind().to_owned(),
+        payload: Json(request.job),
+        state: "ready".to_owned(),
+        run_at: request.run_at,
+        attempts: 0,
+        wakes: 0,
+        lease_token: 0,
+        created_at: now,
+    });
+    (rows.collect(), earliest)
 }
 
 /// Claims up to `limit` jobs of these kinds that are due (or whose lease has ended) until

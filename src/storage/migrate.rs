@@ -4,6 +4,7 @@
 //! neither; both say so in words.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection, Executor};
@@ -20,25 +21,25 @@ texts! {
 }
 
 /// After a restore into another server its transaction numbers may be lower than those stored, and
-/// rows would seem to be written by transactions that are still open.
+/// rows would seem to be written by transactions that are still open: they are all made old.
 const ADOPT: [&str; 2] = [
-    "UPDATE ledger SET xact = '3' WHERE xact >= pg_snapshot_xmax(pg_current_snapshot())
-        AND (SELECT xact >= pg_snapshot_xmax(pg_current_snapshot()) FROM ledger
-             ORDER BY seq DESC LIMIT 1)",
-    "UPDATE events SET xact = '3' WHERE xact >= pg_snapshot_xmax(pg_current_snapshot())
-        AND (SELECT xact >= pg_snapshot_xmax(pg_current_snapshot()) FROM events
-             ORDER BY seq DESC LIMIT 1)",
+    "UPDATE ledger SET xact = '3' WHERE pg_snapshot_xmax(pg_current_snapshot())
+        <= (SELECT xact FROM ledger ORDER BY xact DESC LIMIT 1)",
+    "UPDATE events SET xact = '3' WHERE pg_snapshot_xmax(pg_current_snapshot())
+        <= (SELECT xact FROM events ORDER BY xact DESC LIMIT 1)",
 ];
 
 impl Db {
-    /// Brings the schema up to this program's. Doing it again does nothing; replicas that start
-    /// together wait for each other.
+    /// Brings the schema up to this program's (SQLite: makes the file with its folder). Doing it
+    /// again does nothing; replicas that start together wait for each other. To be run after a
+    /// restore from backup too.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the schema is newer, was changed by hand, or cannot be made.
     pub async fn migrate(&self) -> Result<()> {
         match &self.pools {
             Pools::Sqlite { writer, .. } => {
+                make_folder(writer.connect_options().get_filename())?;
                 let mut conn = writer.acquire().await?.detach();
                 SQLITE.run_direct(None, &mut conn, false).await.map_err(explain)?;
                 conn.close().await?;
@@ -83,6 +84,15 @@ impl Db {
 
     fn migrator(&self) -> &'static Migrator {
         if self.is_sqlite() { &SQLITE } else { &POSTGRES }
+    }
+}
+
+fn make_folder(file: &Path) -> Result<()> {
+    match file.parent().filter(|f| !f.as_os_str().is_empty()) {
+        None => Ok(()),
+        Some(folder) => std::fs::create_dir_all(folder).map_err(|e| {
+            Error::Unavailable(format!("the folder {} cannot be made: {e}", folder.display()))
+        }),
     }
 }
 

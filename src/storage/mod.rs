@@ -7,6 +7,7 @@
 //! and saved by [`world::save`].
 
 pub mod alerts;
+mod bulk;
 mod cell;
 mod claim;
 mod db;

@@ -5,7 +5,8 @@
 //! - `PAIRS($1)`: a table `(a, b)` of pairs of texts, as in `FROM PAIRS($1) AS p`;
 //! - `FOR UPDATE`, `FOR UPDATE SKIP LOCKED`, `FOR UPDATE OF t SKIP LOCKED`: dropped on SQLite,
 //!   whose writers are alone anyway;
-//! - `SETTLED(t)`: rows of `ledger` or `events` behind which no earlier transaction is still open.
+//! - `SETTLED(t)`: rows of `ledger` or `events` whose writer, and every earlier one, has ended; page
+//!   through them by (xact, seq) on PostgreSQL, by seq on SQLite.
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;

@@ -1,6 +1,8 @@
 //! The one integration binary: each folder is a suite.
 
+mod blackbox;
 mod conformance;
+mod faults;
 mod jobs;
 mod simulation;
 mod suppliers;

@@ -74,7 +74,7 @@ impl Rules<'_> {
 
     /// Releases or reverses the open holds that satisfy a condition, except what is bought.
     fn let_go(&mut self, id: &OrderId, keep: impl Fn(&Hold) -> bool) -> Result<()> {
-        for key in self.holds(id, |h| keep(h) && !(h.is_supplier() && !h.is_active()))? {
+        for key in self.holds(id, |h| keep(h) && (h.is_active() || !h.is_supplier()))? {
             match self.hold(id, key)?.state {
                 HoldState::Active => self.step(id, key, HoldState::Released)?,
                 HoldState::Committed => self.step(id, key, HoldState::Reversed)?,

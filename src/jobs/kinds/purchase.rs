@@ -29,7 +29,7 @@ pub async fn run(run: &Run<'_>, purchase: &PurchaseId) -> Result<Answer, Stop> {
     let errand = Errand { run, supplier, terms, purchase };
     for _ in 0..ROUNDS {
         let next = match errand.claim().await? {
-            Claimed::Step(step, busy_until) => errand.step(step, busy_until).await?,
+            Claimed::Step(step, busy_until) => errand.step(*step, busy_until).await?,
             Claimed::Nothing(answer) => return Ok(answer),
         };
         match next {
@@ -42,7 +42,7 @@ pub async fn run(run: &Run<'_>, purchase: &PurchaseId) -> Result<Answer, Stop> {
 
 /// What a claim gave: a step with the time until which others stay away, or nothing to do now.
 enum Claimed {
-    Step(PurchaseStep, Timestamp),
+    Step(Box<PurchaseStep>, Timestamp),
     Nothing(Answer),
 }
 
@@ -63,7 +63,7 @@ impl Errand<'_> {
         Ok(match self.run.submit(claim).await? {
             Outcome::Step(PurchaseStep::Wait(at)) => Claimed::Nothing(Answer::At(at)),
             Outcome::Step(PurchaseStep::Done) => Claimed::Nothing(Answer::Done),
-            Outcome::Step(step) => Claimed::Step(step, busy_until),
+            Outcome::Step(step) => Claimed::Step(Box::new(step), busy_until),
             other => Claimed::Nothing(again(other)?.into()),
         })
     }

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
 use crate::domain::names::{LevelId, OrderId, SkuKey};
-use crate::domain::sku::Sku;
 use crate::domain::world::World;
 use crate::storage::db::Tx;
 use crate::storage::error::Result;
 use crate::storage::rows::stock::{SkuRow, SourceRow};
-use crate::storage::sql::{Arg, Sql, args, list, texts};
-use crate::storage::table::Table;
+use crate::storage::sql::{Arg, args, list, texts};
+use crate::storage::table::{Plus, Table, row};
 
 /// What counts on a level: the predicate of the index `holds_level`.
 pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone_at IS NOT NULL
@@ -22,29 +21,39 @@ pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone
 pub(super) const MOST: usize = 500;
 /// So many overdue orders of a level are loaded to be ended.
 pub(super) const MOST_OVERDUE: usize = 50;
+/// Overdue orders are looked through by so many …
+const OVERDUE_PAGE: usize = 1_000;
+/// … and so many times at most.
+const OVERDUE_PAGES: usize = 10;
 
 texts! {
-    EXTERNAL = "SELECT o.channel, o.external_id, o.id FROM PAIRS($1) AS p
-        JOIN orders o ON o.channel = p.a AND o.external_id = p.b";
-    PLACEMENT_KEYS = "SELECT idempotency_key, id FROM orders WHERE idempotency_key IN (LIST($1))";
-    PAYMENTS = "SELECT channel, payment_id, order_id FROM payments WHERE payment_id IN (LIST($1))";
-    REFUNDS = "SELECT id, order_id FROM refunds WHERE id IN (LIST($1))";
-    PURCHASES = "SELECT id, order_id FROM purchase_orders WHERE id IN (LIST($1))";
-    ALIASES = "SELECT alias, sku FROM sku_aliases WHERE alias IN (LIST($1))";
-    SKUS = format!("SELECT {} FROM skus WHERE key IN (LIST($1))", SkuRow::LIST);
+    NAMES = "SELECT 'external' AS what, o.channel AS a, o.external_id AS b, o.id FROM PAIRS($1) AS p
+            JOIN orders o ON o.channel = p.a AND o.external_id = p.b
+        UNION ALL SELECT 'placement', idempotency_key, '', id FROM orders
+            WHERE idempotency_key IN (LIST($2))
+        UNION ALL SELECT 'payment', channel, payment_id, order_id FROM payments
+            WHERE payment_id IN (LIST($3))
+        UNION ALL SELECT 'refund', id, '', order_id FROM refunds WHERE id IN (LIST($4))
+        UNION ALL SELECT 'purchase', id, '', order_id FROM purchase_orders WHERE id IN (LIST($5))";
+    SKUS = format!("SELECT {}, NULL AS alias FROM skus WHERE key IN (LIST($1))
+        UNION ALL SELECT {}, a.alias FROM sku_aliases a JOIN skus s ON s.key = a.sku
+            WHERE a.alias IN (LIST($1))",
+        SkuRow::LIST,
+        SkuRow::LIST
+    );
     SOURCES = format!(
         "SELECT {} FROM sku_sources WHERE sku IN (LIST($1)) ORDER BY sku, position",
         SourceRow::LIST
     );
 
-    OVERDUE = ranked(
-        "SELECT h.level_id, o.id AS order_id, o.deadline_at AS rank_by
-         FROM orders o JOIN holds h ON h.order_id = o.id
-         WHERE o.deadline_at <= $3 AND o.state = 'pending_payment' AND h.state = 'active'
-           AND h.level_id IN (LIST($1))
-         GROUP BY h.level_id, o.id, o.deadline_at",
-        "rank_by, order_id",
-    );
+    /// A page of overdue orders with all the levels that they hold. From the orders' deadlines on,
+    /// whatever the planner thinks: a hot level may have many more holds than orders are overdue.
+    OVERDUE = format!("SELECT o.id, o.deadline_at, h.level_id FROM (
+            SELECT id, deadline_at FROM orders
+            WHERE deadline_at <= $1 AND state = 'pending_payment' AND (deadline_at, id) > ($2, $3)
+            ORDER BY deadline_at, id LIMIT {OVERDUE_PAGE}) AS o
+        LEFT JOIN holds h ON h.order_id = o.id AND h.state = 'active'
+        ORDER BY o.deadline_at, o.id");
     SETTLING = ranked(
         &format!("SELECT h.level_id, h.order_id, min(coalesce(h.counted_at, h.undone_at)) AS rank_by
          FROM holds h WHERE h.level_id IN (LIST($1)) AND {COUNTS}
@@ -94,42 +103,37 @@ pub(super) async fn names(
     world: &mut World,
 ) -> Result<BTreeSet<OrderId>> {
     let mut owned = needs.orders.clone();
-    if !needs.external.is_empty() {
-        let pairs = needs.external.iter().cloned().collect::<Vec<_>>();
-        let rows: Vec<(String, String, String)> = tx.all(&EXTERNAL, args![pairs]).await?;
-        for (channel, external_id, id) in rows {
-            world.external.insert((channel, external_id), id.into());
-        }
+    if needs.external.is_empty()
+        && needs.placement_keys.is_empty()
+        && needs.payment_ids.is_empty()
+        && needs.refunds.is_empty()
+        && needs.purchases.is_empty()
+    {
+        return Ok(owned);
     }
-    if !needs.payment_ids.is_empty() {
-        let ids = vec![list(&needs.payment_ids)];
-        let rows: Vec<(String, String, String)> = tx.all(&PAYMENTS, ids).await?;
-        for (channel, payment_id, id) in rows {
-            world.payments.insert((channel, payment_id), id.into());
-        }
+    let args = vec![
+        needs.external.iter().cloned().collect::<Vec<_>>().into(),
+        list(&needs.placement_keys),
+        list(&needs.payment_ids),
+        list(&needs.refunds),
+        list(&needs.purchases),
+    ];
+    let rows: Vec<(String, String, String, String)> = tx.all(&NAMES, args).await?;
+    for (what, a, b, id) in rows {
+        let id = OrderId::from(id);
+        match what.as_str() {
+            "payment" => {
+                world.payments.insert((a, b), id);
+                continue; // only told: the payment of an order that is not asked for is not ours
+            }
+            "external" => world.external.insert((a, b), id.clone()),
+            "placement" => world.placement_keys.insert(a, id.clone()),
+            "refund" => world.refunds.insert(a.into(), id.clone()),
+            _ => world.purchases.insert(a.into(), id.clone()),
+        };
+        owned.insert(id);
     }
-    let keys = pairs(tx, &PLACEMENT_KEYS, &needs.placement_keys).await?;
-    world.placement_keys = keys.into_iter().map(|(k, id)| (k, id.into())).collect();
-    let refunds = pairs(tx, &REFUNDS, &needs.refunds).await?;
-    world.refunds = refunds.into_iter().map(|(r, id)| (r.into(), id.into())).collect();
-    let purchases = pairs(tx, &PURCHASES, &needs.purchases).await?;
-    world.purchases = purchases.into_iter().map(|(p, id)| (p.into(), id.into())).collect();
-    owned.extend(world.external.values().cloned());
-    owned.extend(world.placement_keys.values().cloned());
-    owned.extend(world.refunds.values().cloned());
-    owned.extend(world.purchases.values().cloned());
     Ok(owned)
-}
-
-async fn pairs<T: AsRef<str>>(
-    tx: &mut Tx,
-    sql: &'static Sql,
-    names: &BTreeSet<T>,
-) -> Result<Vec<(String, String)>> {
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    tx.all(sql, vec![list(names)]).await
 }
 
 /// Other people's orders that the group may have to end, settle or judge.
@@ -151,12 +155,48 @@ pub(super) async fn strangers(
             found.extend(rows.into_iter().map(|(id,)| OrderId::from(id)));
         }
     }
-    if !needs.overdue.is_empty() {
-        let args = vec![list(&needs.overdue), most(MOST_OVERDUE), now.into()];
-        let rows: Vec<(String,)> = tx.all(&OVERDUE, args).await?;
-        found.extend(rows.into_iter().map(|(id,)| OrderId::from(id)));
-    }
+    found.extend(overdue(tx, &needs.overdue, now).await?);
     Ok(found)
+}
+
+row! {
+    "orders" OverdueRow {
+        id: OrderId,
+        deadline_at: Timestamp,
+        level_id: Option<LevelId>,
+    }
+}
+
+/// The oldest overdue orders of each level.
+async fn overdue(
+    tx: &mut Tx,
+    levels: &BTreeSet<LevelId>,
+    now: Timestamp,
+) -> Result<BTreeSet<OrderId>> {
+    let mut found: BTreeMap<LevelId, BTreeSet<OrderId>> =
+        levels.iter().map(|level| (level.clone(), BTreeSet::new())).collect();
+    let mut after = (Timestamp(i64::MIN), OrderId::from(""));
+    for _ in 0..OVERDUE_PAGES {
+        if found.values().all(|orders| orders.len() >= MOST_OVERDUE) {
+            break;
+        }
+        let args = args![now, after.0, after.1.as_str()];
+        let page: Vec<OverdueRow> = tx.all(&OVERDUE, args).await?;
+        let full = page.iter().map(|row| &row.id).collect::<BTreeSet<_>>().len() >= OVERDUE_PAGE;
+        if let Some(last) = page.last() {
+            after = (last.deadline_at, last.id.clone());
+        }
+        for row in page {
+            let orders = row.level_id.and_then(|level| found.get_mut(&level));
+            if let Some(orders) = orders.filter(|orders| orders.len() < MOST_OVERDUE) {
+                orders.insert(row.id);
+            }
+        }
+        if !full {
+            break;
+        }
+    }
+    Ok(found.into_values().flatten().collect())
 }
 
 /// Reads the SKUs asked for (aliases followed) with their sources; answers their levels.
@@ -168,23 +208,22 @@ pub(super) async fn skus(
     if asked.is_empty() {
         return Ok(BTreeSet::new());
     }
-    world.aliases = pairs(tx, &ALIASES, asked)
-        .await?
-        .into_iter()
-        .map(|(alias, sku)| (alias.into(), sku.into()))
-        .collect();
-    let keys: BTreeSet<&SkuKey> = asked.iter().chain(world.aliases.values()).collect();
-    let rows: Vec<SkuRow> = tx.all(&SKUS, vec![list(&keys)]).await?;
-    let sources: Vec<SourceRow> = tx.all(&SOURCES, vec![list(&keys)]).await?;
-    let mut skus: BTreeMap<SkuKey, Sku> =
-        rows.into_iter().map(|r| (r.key.clone(), r.into())).collect();
+    let rows: Vec<Plus<SkuRow, Option<SkuKey>>> = tx.all(&SKUS, vec![list(asked)]).await?;
+    for Plus(sku, alias) in rows {
+        if let Some(alias) = alias {
+            world.aliases.insert(alias, sku.key.clone());
+        }
+        world.skus.insert(sku.key.clone(), sku.into());
+    }
     let mut levels = BTreeSet::new();
-    for row in sources {
-        if let Some(sku) = skus.get_mut(&row.sku) {
+    if !world.skus.is_empty() {
+        let rows: Vec<SourceRow> = tx.all(&SOURCES, vec![list(world.skus.keys())]).await?;
+        for row in rows {
             levels.insert(row.level_id.clone());
-            sku.sources.push(row.into());
+            if let Some(sku) = world.skus.get_mut(&row.sku) {
+                sku.sources.push(row.into());
+            }
         }
     }
-    world.skus = skus;
     Ok(levels)
 }

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Before, Loaded, find, items, orders};
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
-use crate::domain::names::{LevelId, OrderId, SourceId};
+use crate::domain::names::{LevelId, OrderId};
 use crate::domain::order::Order;
-use crate::domain::sku::Paused;
 use crate::domain::stock::Level;
 use crate::domain::world::World;
 use crate::storage::db::Tx;
@@ -16,7 +15,7 @@ use crate::storage::error::Result;
 use crate::storage::rows::order::OrderRow;
 use crate::storage::rows::stock::{LevelRow, SupplierRow};
 use crate::storage::sql::{Sql, args, list, texts};
-use crate::storage::table::Table;
+use crate::storage::table::{Plus, Table};
 
 texts! {
     LOCK_ORDERS = format!(
@@ -37,9 +36,13 @@ texts! {
          SELECT {0} FROM locked",
         LevelRow::LIST
     );
-    SUPPLIERS = format!("SELECT {} FROM suppliers", SupplierRow::LIST);
-    ANY_OVERDUE = "SELECT 1 FROM orders
-        WHERE deadline_at <= $1 AND state = 'pending_payment' LIMIT 1";
+    SUPPLIERS = format!(
+        "SELECT {}, CAST(0 AS BIGINT) FROM suppliers
+         UNION ALL SELECT '', NULL, NULL, NULL, NULL, CAST(1 AS BIGINT) FROM (SELECT id FROM orders
+            WHERE deadline_at <= $1 AND state = 'pending_payment'
+            ORDER BY deadline_at, id LIMIT 1) AS overdue", // ordered, or all orders are scanned
+        SupplierRow::LIST
+    );
 }
 
 /// Loads what the group needs, under lock. `now` is `tx.now()` before the locks; take it again
@@ -80,11 +83,7 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
 
     orders::add_rest(tx, &mut orders).await?;
     world.orders = orders;
-    world.suppliers = suppliers(tx).await?;
-    if needs.any_overdue {
-        let row: Option<(i32,)> = tx.first(&ANY_OVERDUE, args![now]).await?;
-        world.any_overdue = row.is_some();
-    }
+    suppliers(tx, needs.any_overdue.then_some(now), &mut world).await?;
     items::views(tx, &needs.judged, &mut world).await?;
     items::lists(needs, now, &mut world);
 
@@ -113,7 +112,17 @@ async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<Le
     Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
-async fn suppliers(tx: &mut Tx) -> Result<BTreeMap<SourceId, Paused>> {
-    let rows: Vec<SupplierRow> = tx.all(&SUPPLIERS, Vec::new()).await?;
-    Ok(rows.into_iter().map(Into::into).collect())
+/// Reads every supplier's stop switch and, where a time is given, whether any unpaid order is
+/// overdue by then (a row without a name says so).
+async fn suppliers(tx: &mut Tx, overdue_at: Option<Timestamp>, world: &mut World) -> Result<()> {
+    let rows: Vec<Plus<SupplierRow, bool>> = tx.all(&SUPPLIERS, args![overdue_at]).await?;
+    for Plus(row, overdue) in rows {
+        if overdue {
+            world.any_overdue = true;
+        } else {
+            let (id, paused) = row.into();
+            world.suppliers.insert(id, paused);
+        }
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@ use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::order::Order;
 use crate::domain::sku::Sku;
 use crate::domain::world::World;
+use crate::storage::bulk::{Batch, insert_rows};
 use crate::storage::db::Tx;
 use crate::storage::error::{Error, Result};
 use crate::storage::rows::order::{
@@ -18,7 +19,7 @@ use crate::storage::rows::order::{
 };
 use crate::storage::rows::stock::{AliasRow, EntryRow, LevelRow, SkuRow, SourceRow, SupplierRow};
 use crate::storage::sql::{list, texts};
-use crate::storage::table::{Table, insert_rows, update_rows};
+use crate::storage::table::Table;
 use crate::storage::{alerts, jobs};
 
 texts! {
@@ -39,14 +40,18 @@ pub struct Saved {
 /// # Errors
 /// [`Error::Retry`] when another was faster, [`Error::Poison`] when the data refuses it.
 pub async fn save(tx: &mut Tx, before: &Before, world: &World, now: Timestamp) -> Result<Saved> {
-    save_orders(tx, before, world).await?;
-    let levels = save_levels(tx, before, world).await?;
     save_skus(tx, before, world).await?;
     save_suppliers(tx, before, world).await?;
-    insert_rows::<EntryRow>(tx, world.ledger.iter().map(Into::into).collect()).await?;
     let mut owed = world.jobs.clone();
     owed.extend(alerts::change(tx, &world.alerts, now).await?);
-    let next_job = jobs::owe(tx, owed, now).await?;
+    let (jobs, next_job) = jobs::rows(owed, now);
+
+    let mut batch = Batch::default();
+    save_orders(&mut batch, before, world)?;
+    let levels = save_levels(&mut batch, before, world);
+    batch.insert::<EntryRow>(world.ledger.iter().map(Into::into).collect());
+    batch.insert_with(&jobs::OWE, jobs);
+    batch.run(tx).await?;
     Ok(Saved { levels, next_job })
 }
 
@@ -69,9 +74,9 @@ impl<T: Table + Clone + PartialEq> Changes<T> {
         }
     }
 
-    async fn write(self, tx: &mut Tx) -> Result<()> {
-        insert_rows(tx, self.new).await?;
-        update_rows(tx, self.changed).await
+    fn write(self, batch: &mut Batch) {
+        batch.insert(self.new);
+        batch.update(self.changed);
     }
 }
 
@@ -147,7 +152,7 @@ fn prefix<'a, T, K: PartialEq>(was: &'a [T], is: &'a [T], key: impl Fn(&'a T) ->
     was.len() <= is.len() && was.iter().zip(is).all(|(a, b)| key(a) == key(b))
 }
 
-async fn save_orders(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
+fn save_orders(batch: &mut Batch, before: &Before, world: &World) -> Result<()> {
     let mut changes = OrderChanges {
         orders: Changes::none(),
         lines: Changes::none(),
@@ -172,16 +177,17 @@ async fn save_orders(tx: &mut Tx, before: &Before, world: &World) -> Result<()> 
         .payments
         .new
         .sort_by(|a, b| (&a.payment_id, &a.channel).cmp(&(&b.payment_id, &b.channel)));
-    changes.orders.write(tx).await?;
-    changes.payments.write(tx).await?;
-    changes.lines.write(tx).await?;
-    changes.holds.write(tx).await?;
-    changes.refunds.write(tx).await?;
-    changes.purchases.write(tx).await?;
-    insert_rows(tx, changes.events).await
+    changes.orders.write(batch);
+    changes.payments.write(batch);
+    changes.lines.write(batch);
+    changes.holds.write(batch);
+    changes.refunds.write(batch);
+    changes.purchases.write(batch);
+    batch.insert(changes.events);
+    Ok(())
 }
 
-async fn save_levels(tx: &mut Tx, before: &Before, world: &World) -> Result<Vec<LevelId>> {
+fn save_levels(batch: &mut Batch, before: &Before, world: &World) -> Vec<LevelId> {
     let mut changes = Changes::<LevelRow>::none();
     let mut touched = Vec::new();
     for (id, level) in &world.levels {
@@ -194,8 +200,8 @@ async fn save_levels(tx: &mut Tx, before: &Before, world: &World) -> Result<Vec<
             }
         }
     }
-    changes.write(tx).await?;
-    Ok(touched)
+    changes.write(batch);
+    touched
 }
 
 async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
@@ -211,7 +217,16 @@ async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
             replaced.insert(key, sku);
         }
     }
-    changes.write(tx).await?;
+    let mut aliases = Changes::<AliasRow>::none();
+    let row = |alias: &SkuKey, sku: &SkuKey| AliasRow { alias: alias.clone(), sku: sku.clone() };
+    for (alias, sku) in &world.aliases {
+        let was = before.aliases.get(alias);
+        aliases.add(was.map(|old| row(alias, old)), row(alias, sku));
+    }
+    let mut batch = Batch::default();
+    changes.write(&mut batch);
+    aliases.write(&mut batch);
+    batch.run(tx).await?;
     if !replaced.is_empty() {
         tx.run(&DROP_SOURCES, vec![list(replaced.keys())]).await?;
         let rows = replaced.iter().flat_map(|(key, sku)| {
@@ -219,13 +234,7 @@ async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
         });
         insert_rows::<SourceRow>(tx, rows.collect()).await?;
     }
-    let mut aliases = Changes::<AliasRow>::none();
-    let row = |alias: &SkuKey, sku: &SkuKey| AliasRow { alias: alias.clone(), sku: sku.clone() };
-    for (alias, sku) in &world.aliases {
-        let was = before.aliases.get(alias);
-        aliases.add(was.map(|old| row(alias, old)), row(alias, sku));
-    }
-    aliases.write(tx).await
+    Ok(())
 }
 
 async fn save_suppliers(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
@@ -234,5 +243,7 @@ async fn save_suppliers(tx: &mut Tx, before: &Before, world: &World) -> Result<(
         let was = before.suppliers.get(id);
         changes.add(was.map(|p| SupplierRow::of(id, p)), SupplierRow::of(id, paused));
     }
-    changes.write(tx).await
+    let mut batch = Batch::default();
+    changes.write(&mut batch);
+    batch.run(tx).await
 }

@@ -20,6 +20,7 @@ on_both!(
     settling_finds_what_a_reading_may_settle,
     a_count_shows_open_orders_newest_first,
     overdue_orders_come_oldest_first_and_fifty_at_most,
+    overdue_orders_are_found_behind_many_others,
     a_recount_puts_the_counters_right_and_says_so,
     a_recount_never_promises_more_than_there_is,
 );
@@ -233,6 +234,23 @@ async fn overdue_orders_come_oldest_first_and_fifty_at_most(test: TestDb) {
     let none = test.load(&needs, at(947)).await.world;
     assert!(!none.any_overdue);
     assert_eq!(ids(&none.overdue[&warehouse().id]), Vec::<&str>::new());
+}
+
+/// A level's overdue orders are found behind a thousand older ones that hold other things.
+async fn overdue_orders_are_found_behind_many_others(test: TestDb) {
+    let elsewhere = |n: i64| {
+        let mut order = unpaid(&format!("a{n:04}"), 1, at(n));
+        order.holds = vec![share(1, HoldState::Active, Confirmation::NotDue)];
+        order
+    };
+    let mut orders: Vec<Order> = (1..=1001).map(elsewhere).collect();
+    orders.push(unpaid("b1", 1, at(2000)));
+    orders.push(unpaid("b2", 1, at(2000)));
+    filled(&test, orders).await;
+    let needs = Needs { overdue: at_level(&warehouse()), ..Needs::default() };
+    let world = test.load(&needs, at(2000)).await.world;
+    assert_eq!(ids(&world.overdue[&warehouse().id]), vec!["b1", "b2"]);
+    assert_eq!(world.orders.len(), 2);
 }
 
 fn recount() -> Needs {

@@ -7,6 +7,7 @@ use stockhold::domain::command::Needs;
 use stockhold::domain::names::OrderId;
 use stockhold::domain::order::{Confirmation, Hold, HoldState, Order, State};
 use stockhold::storage::Error;
+use stockhold::storage::groups;
 use stockhold::storage::sql::Sql;
 use stockhold::storage::world;
 use tokio::sync::oneshot;
@@ -219,41 +220,86 @@ async fn a_level_is_read_after_its_lock() {
     assert_eq!((level.held, level.version), (22, 27));
 }
 
-/// Entries are numbered before they are committed: a reader that pages by number stops before the
-/// oldest writer that is still at work, or it would never see what that one wrote.
+/// Entries are numbered before they are committed. Readers stop before the oldest writer that is
+/// still at work, and page by writer: by number alone they would never see what a later writer
+/// numbered earlier and commits later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_stop_before_a_transaction_that_is_still_open() {
+async fn readers_miss_nothing_that_commits_late() {
     let test = TestDb::postgres().await;
     filled(&test, vec![waiting("o1", 1)]).await;
-    let seen = "SELECT seq FROM ledger WHERE SETTLED(ledger) ORDER BY seq";
+    let (first, second) = (writer(&test, "first").await, writer(&test, "second").await);
+    // The later writer takes the earlier number …
+    second.go_on().await;
+    let second = second.wrote().await;
+    first.go_on().await;
+    let first = first.wrote().await;
+    assert_eq!(seen(&test).await, Vec::<i64>::new(), "the earlier writer is at work");
+    // … and the earlier one commits first.
+    first.commit().await;
+    while seen(&test).await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(seen(&test).await, vec![2]);
+    second.commit().await;
+    test.settled().await;
+    assert_eq!(seen(&test).await, vec![2, 1]);
+    test.db.migrate().await.unwrap();
+    assert_eq!(seen(&test).await, vec![2, 1], "nothing to adopt");
+
+    // Restored into a server that has run fewer transactions.
+    test.run("UPDATE ledger SET xact = (900000000000 + seq)::text::xid8").await.unwrap();
+    assert_eq!(seen(&test).await, Vec::<i64>::new());
+    test.db.migrate().await.unwrap();
+    test.settled().await;
+    assert_eq!(seen(&test).await, vec![1, 2]);
+}
+
+async fn seen(test: &TestDb) -> Vec<i64> {
+    let text = "SELECT seq FROM ledger WHERE SETTLED(ledger) ORDER BY xact, seq";
+    test.numbers(text, Vec::new()).await
+}
+
+/// A transaction that goes on step by step: it has its number, it has written, it commits.
+struct Writer {
+    steps: tokio::sync::mpsc::Sender<()>,
+    told: tokio::sync::mpsc::Receiver<()>,
+    task: tokio::task::JoinHandle<Result<(), Error>>,
+}
+
+async fn writer(test: &TestDb, name: &'static str) -> Writer {
     let db = test.db.clone();
-    let (written, is_written) = oneshot::channel();
-    let (go, gone) = oneshot::channel::<()>();
-    let first = tokio::spawn(async move {
-        db.transact::<_, Error, _>(move |tx| {
+    let (steps, mut step) = tokio::sync::mpsc::channel::<()>(1);
+    let (tell, mut told) = tokio::sync::mpsc::channel::<()>(1);
+    let task = tokio::spawn(async move {
+        db.transact(move |tx| {
             Box::pin(async move {
+                assert!(groups::begin_group(tx, name, NOW).await?);
+                tell.send(()).await.unwrap();
+                step.recv().await.unwrap();
                 let mut loaded = world::load(tx, &Needs::default(), NOW).await?;
-                loaded.world.ledger.push(entry(&warehouse(), "first", 1));
+                loaded.world.ledger.push(entry(&warehouse(), name, 1));
                 world::save(tx, &loaded.before, &loaded.world, NOW).await?;
-                written.send(()).unwrap();
-                gone.await.unwrap();
+                tell.send(()).await.unwrap();
+                step.recv().await.unwrap();
                 Ok(())
             })
         })
         .await
     });
-    is_written.await.unwrap();
-    test.change(&Needs::default(), NOW, |world| {
-        world.ledger.push(entry(&warehouse(), "second", 1));
-    })
-    .await
-    .unwrap();
-    assert_eq!(test.numbers(seen, Vec::new()).await, Vec::<i64>::new());
-    go.send(()).unwrap();
-    first.await.unwrap().unwrap();
-    // Other databases of the server count as well, so it may take as long as their writers do.
-    while test.numbers(seen, Vec::new()).await.is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    told.recv().await.unwrap();
+    Writer { steps, told, task }
+}
+
+impl Writer {
+    async fn go_on(&self) {
+        self.steps.send(()).await.unwrap();
     }
-    assert_eq!(test.numbers(seen, Vec::new()).await, vec![1, 2]);
+    async fn wrote(mut self) -> Writer {
+        self.told.recv().await.unwrap();
+        self
+    }
+    async fn commit(self) {
+        self.go_on().await;
+        self.task.await.unwrap().unwrap();
+    }
 }

@@ -10,8 +10,10 @@ mod items;
 mod jobs;
 mod locks;
 mod migrations;
+mod pages;
 mod reads;
 mod save;
+mod suppliers;
 
 use std::str::FromStr;
 
@@ -43,7 +45,7 @@ macro_rules! on_both {
         }
     };
 }
-use on_both;
+pub(crate) use on_both;
 
 /// An empty, migrated database of one test.
 pub struct TestDb {
@@ -137,6 +139,16 @@ impl TestDb {
     pub async fn run(&self, text: &str) -> Result<u64, Error> {
         let sql: &'static Sql = Box::leak(Box::new(Sql::new(text)));
         self.transact(move |tx| Box::pin(async move { tx.run(sql, Vec::new()).await })).await
+    }
+
+    /// Waits until readers of append-only tables see every row: on a server shared with other tests
+    /// that takes as long as their open transactions do.
+    pub async fn settled(&self) {
+        let text = "SELECT (SELECT count(*) FROM ledger WHERE NOT SETTLED(ledger))
+            + (SELECT count(*) FROM events WHERE NOT SETTLED(events))";
+        while self.numbers(text, Vec::new()).await != [0] {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     /// The first column of each row, a number.

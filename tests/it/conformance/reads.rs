@@ -208,6 +208,7 @@ async fn holds_and_ledger_are_found_by_sku_state_and_order(test: TestDb) {
     let before = stock::HoldKey { order: "o1".into(), line: 1, part: 3 };
     assert_eq!(list(own, Some(before)).await, "o1.1.2 o1.1.1");
 
+    test.settled().await;
     let ledger = |filter: stock::LedgerFilter| async move {
         let found = stock::ledger(db, &filter, None, 10).await.unwrap();
         found.iter().map(|e| format!("{} {}", e.level, e.event)).collect::<Vec<_>>()

@@ -30,7 +30,24 @@ use stockhold::suppliers::Supplier;
 use tokio::sync::Notify;
 
 use super::{LEASE, Running, START, policy};
-use crate::conformance::TestDb;
+use crate::conformance::{TestDb, on_both};
+
+on_both!(
+    an_unpaid_order_is_ended_by_the_job_of_its_second,
+    the_sweep_ends_what_a_lost_deadline_job_did_not,
+    one_bad_order_stops_no_other_and_is_told_once,
+    a_whole_feed_is_believed,
+    a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted,
+    a_feed_that_cannot_be_had_is_read_again_soon,
+    an_outage_is_one_alert_until_the_figures_are_fresh_again,
+    a_swinging_stock_makes_three_events_and_the_same_figure_none,
+    an_alert_that_stays_open_is_repeated_once_a_day,
+    a_dead_job_is_told_until_it_is_retried,
+    a_channel_that_fails_is_tried_again_alone,
+    stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule,
+    each_supplier_is_synced_at_the_start_whatever_the_slots_say,
+    the_levels_of_skus_are_found_by_page_and_by_level,
+);
 
 /// A supplier with a feed, set by the test.
 pub struct Feed {
@@ -136,8 +153,7 @@ pub struct Shop {
 }
 
 impl Shop {
-    pub async fn new() -> Shop {
-        let test = TestDb::sqlite().await;
+    pub fn on(test: TestDb) -> Shop {
         let clock = Clock::manual(START);
         let (engine, writer) = Engine::new(Parts {
             db: test.db.clone(),
@@ -362,9 +378,8 @@ fn none() -> Watermark {
     Watermark { low: Some(0), recover: Some(1) }
 }
 
-#[tokio::test]
-async fn an_unpaid_order_is_ended_by_the_job_of_its_second() {
-    let mut shop = Shop::new().await;
+async fn an_unpaid_order_is_ended_by_the_job_of_its_second(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.stock("SHOE", 3, none()).await;
     shop.run();
     shop.place("o1", "SHOE", 2).await;
@@ -379,9 +394,8 @@ async fn an_unpaid_order_is_ended_by_the_job_of_its_second() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn the_sweep_ends_what_a_lost_deadline_job_did_not() {
-    let mut shop = Shop::new().await;
+async fn the_sweep_ends_what_a_lost_deadline_job_did_not(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.stock("SHOE", 3, none()).await;
     shop.place("o1", "SHOE", 2).await;
     shop.place("o2", "SHOE", 1).await;
@@ -395,9 +409,8 @@ async fn the_sweep_ends_what_a_lost_deadline_job_did_not() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn one_bad_order_stops_no_other_and_is_told_once() {
-    let mut shop = Shop::new().await;
+async fn one_bad_order_stops_no_other_and_is_told_once(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.stock("SHOE", 10, none()).await;
     for id in ["o1", "o2", "o3"] {
         shop.place(id, "SHOE", 1).await;
@@ -435,9 +448,8 @@ async fn believed(shop: &Shop) -> Vec<(i64, Listing)> {
     shop.levels("s1").await.into_iter().map(|l| (l.quantity, l.listing)).collect()
 }
 
-#[tokio::test]
-async fn a_whole_feed_is_believed() {
-    let mut shop = Shop::new().await;
+async fn a_whole_feed_is_believed(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
     shop.feed.figures.lock().expect("ok").insert("12".into(), Figure::Listed(0));
     shop.feed.figures.lock().expect("ok").insert("13".into(), Figure::Missing);
@@ -453,9 +465,8 @@ async fn a_whole_feed_is_believed() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted() {
-    let mut shop = Shop::new().await;
+async fn a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
     shop.run();
     let sync = Job::Sync { supplier: "s1".into() };
@@ -488,9 +499,8 @@ async fn a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn a_feed_that_cannot_be_had_is_read_again_soon() {
-    let mut shop = Shop::new().await;
+async fn a_feed_that_cannot_be_had_is_read_again_soon(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.offers(vec![("11", Figure::Listed(5))]).await;
     *shop.feed.down.lock().expect("ok") = true;
     shop.run();
@@ -509,9 +519,8 @@ async fn a_feed_that_cannot_be_had_is_read_again_soon() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn an_outage_is_one_alert_until_the_figures_are_fresh_again() {
-    let mut shop = Shop::new().await;
+async fn an_outage_is_one_alert_until_the_figures_are_fresh_again(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
     shop.run();
     let sync = Job::Sync { supplier: "s1".into() };
@@ -534,9 +543,8 @@ async fn an_outage_is_one_alert_until_the_figures_are_fresh_again() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn a_swinging_stock_makes_three_events_and_the_same_figure_none() {
-    let mut shop = Shop::new().await;
+async fn a_swinging_stock_makes_three_events_and_the_same_figure_none(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.stock("SHOE", 10, Watermark { low: Some(6), recover: Some(8) }).await;
     shop.run();
     for left in [6, 5, 6, 4, 6, 5, 6, 8, 5] {
@@ -557,9 +565,8 @@ async fn a_swinging_stock_makes_three_events_and_the_same_figure_none() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn an_alert_that_stays_open_is_repeated_once_a_day() {
-    let mut shop = Shop::new().await;
+async fn an_alert_that_stays_open_is_repeated_once_a_day(test: TestDb) {
+    let mut shop = Shop::on(test);
     shop.stock("SHOE", 2, Watermark { low: Some(5), recover: Some(8) }).await;
     shop.run();
     for _ in 0..49 {
@@ -576,9 +583,33 @@ async fn an_alert_that_stays_open_is_repeated_once_a_day() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn a_channel_that_fails_is_tried_again_alone() {
-    let mut shop = Shop::new().await;
+async fn a_dead_job_is_told_until_it_is_retried(test: TestDb) {
+    let mut shop = Shop::on(test);
+    let gone = Job::Recheck { purchase: "o1-gone-1".into(), lost_at: START, step: 0 };
+    shop.run();
+    shop.do_now(gone.clone()).await;
+    // Another was parked by its payload, before any handler saw it.
+    shop.owe(Job::Refund { refund: "r1".into() }).await;
+    let spoil = "UPDATE jobs SET state = 'dead', payload = '{}' WHERE kind = 'refund'";
+    shop.stop().await;
+    shop.test.run(spoil).await.expect("spoilt");
+    assert_eq!(shop.alerts(AlertKind::JobDead).await.len(), 1);
+    shop.run();
+    shop.do_now(Job::Watermark).await;
+    let open = shop.alerts(AlertKind::JobDead).await;
+    let open: Vec<(&str, bool)> =
+        open.iter().map(|a| (a.subject.as_str(), a.closed_at.is_none())).collect();
+    assert_eq!(open, [(gone.key().as_str(), true), ("refund:r1", true)]);
+
+    shop.test.run("DELETE FROM jobs WHERE state = 'dead'").await.expect("deleted");
+    shop.do_now(Job::Watermark).await;
+    let open = shop.alerts(AlertKind::JobDead).await;
+    assert!(open.iter().all(|alert| alert.closed_at.is_some()), "{open:?}");
+    shop.stop().await;
+}
+
+async fn a_channel_that_fails_is_tried_again_alone(test: TestDb) {
+    let mut shop = Shop::on(test);
     *shop.channels[1].failing.lock().expect("ok") = 2;
     shop.stock("SHOE", 2, Watermark { low: Some(5), recover: Some(8) }).await;
     shop.run();
@@ -596,9 +627,8 @@ async fn a_channel_that_fails_is_tried_again_alone() {
     shop.stop().await;
 }
 
-#[tokio::test]
-async fn stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule() {
-    let shop = Shop::new().await;
+async fn stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule(test: TestDb) {
+    let shop = Shop::on(test);
     shop.stock("SHOE", 10, Watermark { low: Some(5), recover: Some(8) }).await;
     let stopping = tokio_util::sync::CancellationToken::new();
     let tasks = jobs::tasks(&shop.deps, "a".to_owned(), &stopping);
@@ -624,9 +654,8 @@ async fn stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule() {
     }
 }
 
-#[tokio::test]
-async fn each_supplier_is_synced_at_the_start_whatever_the_slots_say() {
-    let shop = Shop::new().await;
+async fn each_supplier_is_synced_at_the_start_whatever_the_slots_say(test: TestDb) {
+    let shop = Shop::on(test);
     shop.offers(vec![("11", Figure::Listed(5))]).await;
     // This slot was ticked before the restart.
     let mut before = jobs::schedule::Ticker::new(shop.deps.clone());
@@ -648,9 +677,8 @@ async fn each_supplier_is_synced_at_the_start_whatever_the_slots_say() {
     }
 }
 
-#[tokio::test]
-async fn the_levels_of_skus_are_found_by_page_and_by_level() {
-    let shop = Shop::new().await;
+async fn the_levels_of_skus_are_found_by_page_and_by_level(test: TestDb) {
+    let shop = Shop::on(test);
     shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
     shop.stock("SHOE", 4, none()).await;
     let keys = async |after: Option<&str>, limit| -> Vec<String> {

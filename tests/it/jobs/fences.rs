@@ -5,6 +5,16 @@ use stockhold::domain::alert::AlertKind;
 use stockhold::storage;
 
 use super::{LEASE, Running, START, Scripted, World, refund, until};
+use crate::conformance::{TestDb, on_both};
+
+on_both!(
+    the_finish_of_one_whose_lease_was_taken_over_is_refused,
+    a_lost_heartbeat_stops_the_handler,
+    work_that_takes_longer_than_the_lease_is_done_once_by_two_runners,
+    a_job_whose_worker_died_is_taken_over_when_the_lease_ends,
+    a_job_that_keeps_killing_its_worker_is_parked_without_another_try,
+    a_clock_that_jumps_does_not_rob_a_runner_of_its_own_job,
+);
 
 /// As if another worker had taken the job over.
 async fn take_over(world: &World) {
@@ -12,9 +22,8 @@ async fn take_over(world: &World) {
     assert_eq!(world.test.run(taken).await.expect("taken"), 1);
 }
 
-#[tokio::test]
-async fn the_finish_of_one_whose_lease_was_taken_over_is_refused() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn the_finish_of_one_whose_lease_was_taken_over_is_refused(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it runs", || handler.ran().len() == 1).await;
@@ -26,9 +35,8 @@ async fn the_finish_of_one_whose_lease_was_taken_over_is_refused() {
     assert_eq!((info.state.as_str(), info.worker.as_deref()), ("running", Some("other")));
 }
 
-#[tokio::test]
-async fn a_lost_heartbeat_stops_the_handler() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn a_lost_heartbeat_stops_the_handler(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it runs", || handler.ran().len() == 1).await;
@@ -42,9 +50,8 @@ async fn a_lost_heartbeat_stops_the_handler() {
     assert_eq!(info.worker.as_deref(), Some("other"));
 }
 
-#[tokio::test]
-async fn work_that_takes_longer_than_the_lease_is_done_once_by_two_runners() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn work_that_takes_longer_than_the_lease_is_done_once_by_two_runners(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("r"), START).await;
     let first = Running::start(world.runner("a", &handler));
     until("it runs", || handler.ran().len() == 1).await;
@@ -80,9 +87,8 @@ async fn claim_and_die(world: &World) {
     world.clock.advance(LEASE);
 }
 
-#[tokio::test]
-async fn a_job_whose_worker_died_is_taken_over_when_the_lease_ends() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn a_job_whose_worker_died_is_taken_over_when_the_lease_ends(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     world.owe(refund("r"), START).await;
     claim_and_die(&world).await;
     let running = Running::start(world.runner("a", &handler));
@@ -91,9 +97,8 @@ async fn a_job_whose_worker_died_is_taken_over_when_the_lease_ends() {
     assert_eq!(handler.ran(), ["refund:r"]);
 }
 
-#[tokio::test]
-async fn a_job_that_keeps_killing_its_worker_is_parked_without_another_try() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn a_job_that_keeps_killing_its_worker_is_parked_without_another_try(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     world.owe(refund("r"), START).await;
     for _ in 0..3 {
         claim_and_die(&world).await;
@@ -106,9 +111,8 @@ async fn a_job_that_keeps_killing_its_worker_is_parked_without_another_try() {
     assert_eq!(world.alerts.opened(AlertKind::JobDead), ["refund:r"]);
 }
 
-#[tokio::test]
-async fn a_clock_that_jumps_does_not_rob_a_runner_of_its_own_job() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn a_clock_that_jumps_does_not_rob_a_runner_of_its_own_job(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it runs", || handler.ran().len() == 1).await;

@@ -146,12 +146,8 @@ pub struct World {
 }
 
 impl World {
-    pub async fn new() -> World {
-        World {
-            test: TestDb::sqlite().await,
-            clock: Clock::manual(START),
-            alerts: Arc::new(Alerts::default()),
-        }
+    pub fn on(test: TestDb) -> World {
+        World { test, clock: Clock::manual(START), alerts: Arc::new(Alerts::default()) }
     }
 
     pub fn db(&self) -> &Db {

@@ -8,10 +8,24 @@ use stockhold::domain::job::Job;
 use stockhold::jobs::{Answer, Stop};
 
 use super::{Running, START, Scripted, World, refund, until};
+use crate::conformance::{TestDb, on_both};
 
-#[tokio::test]
-async fn a_job_runs_when_it_is_due_and_is_gone_when_it_is_done() {
-    let (world, handler) = (World::new().await, Scripted::open());
+on_both!(
+    a_job_runs_when_it_is_due_and_is_gone_when_it_is_done,
+    a_job_that_has_more_to_do_comes_again_then,
+    a_job_that_waits_for_a_lock_has_not_failed,
+    a_job_that_gains_work_while_it_runs_is_put_back,
+    a_panic_is_a_failed_attempt_and_nothing_more,
+    a_job_that_keeps_failing_is_parked_with_an_alert_and_stops_no_other,
+    what_cannot_be_helped_is_parked_at_once,
+    what_is_due_at_every_slot_is_never_parked_for_failing,
+    at_the_stop_nothing_new_is_claimed_and_what_runs_finishes,
+    what_runs_beyond_the_grace_is_handed_back_uncounted,
+    a_supplier_that_hangs_delays_neither_deadlines_nor_refunds,
+);
+
+async fn a_job_runs_when_it_is_due_and_is_gone_when_it_is_done(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     world.owe(refund("now"), START).await;
     world.owe(refund("later"), START + Span::minutes(5)).await;
     let running = Running::start(world.runner("a", &handler));
@@ -25,9 +39,8 @@ async fn a_job_runs_when_it_is_due_and_is_gone_when_it_is_done() {
     assert_eq!(handler.ran(), ["refund:now", "refund:later"]);
 }
 
-#[tokio::test]
-async fn a_job_that_has_more_to_do_comes_again_then() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn a_job_that_has_more_to_do_comes_again_then(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     let again = START + Span::minutes(10);
     handler.answers(&refund("r"), vec![Ok(Answer::At(again))]);
     world.owe(refund("r"), START).await;
@@ -42,9 +55,8 @@ async fn a_job_that_has_more_to_do_comes_again_then() {
     assert_eq!(handler.ran().len(), 2);
 }
 
-#[tokio::test]
-async fn a_job_that_waits_for_a_lock_has_not_failed() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn a_job_that_waits_for_a_lock_has_not_failed(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     let until_then = START + Span::minutes(12);
     handler.answers(&refund("r"), vec![Err(Stop::Until(until_then))]);
     world.owe(refund("r"), START).await;
@@ -56,9 +68,8 @@ async fn a_job_that_waits_for_a_lock_has_not_failed() {
     assert_eq!(info.last_error, None);
 }
 
-#[tokio::test]
-async fn a_job_that_gains_work_while_it_runs_is_put_back() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn a_job_that_gains_work_while_it_runs_is_put_back(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it runs", || handler.ran().len() == 1).await;
@@ -71,9 +82,8 @@ async fn a_job_that_gains_work_while_it_runs_is_put_back() {
     assert_eq!(handler.ran().len(), 2);
 }
 
-#[tokio::test]
-async fn a_panic_is_a_failed_attempt_and_nothing_more() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn a_panic_is_a_failed_attempt_and_nothing_more(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     handler.panics(&refund("r"), 1);
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
@@ -91,9 +101,8 @@ async fn a_panic_is_a_failed_attempt_and_nothing_more() {
     assert_eq!(handler.ran().len(), 2);
 }
 
-#[tokio::test]
-async fn a_job_that_keeps_failing_is_parked_with_an_alert_and_stops_no_other() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn a_job_that_keeps_failing_is_parked_with_an_alert_and_stops_no_other(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     let down = || Err(Stop::Retry("provider down".into()));
     handler.answers(&refund("r"), vec![down(), down(), down(), down()]);
     world.owe(refund("r"), START).await;
@@ -112,9 +121,8 @@ async fn a_job_that_keeps_failing_is_parked_with_an_alert_and_stops_no_other() {
     running.stop().await;
 }
 
-#[tokio::test]
-async fn what_cannot_be_helped_is_parked_at_once() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn what_cannot_be_helped_is_parked_at_once(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     handler.answers(&refund("r"), vec![Err(Stop::Fail("not configured".into()))]);
     world.owe(refund("r"), START).await;
     let running = Running::start(world.runner("a", &handler));
@@ -123,9 +131,8 @@ async fn what_cannot_be_helped_is_parked_at_once() {
     assert_eq!((dead.attempts, dead.last_error.as_deref()), (1, Some("not configured")));
 }
 
-#[tokio::test]
-async fn what_is_due_at_every_slot_is_never_parked_for_failing() {
-    let (world, handler) = (World::new().await, Scripted::open());
+async fn what_is_due_at_every_slot_is_never_parked_for_failing(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::open());
     let down = || Err(Stop::Retry("disk full".into()));
     handler.answers(&Job::Sweep, vec![down(), down(), down(), down()]);
     world.owe(Job::Sweep, START).await;
@@ -140,9 +147,8 @@ async fn what_is_due_at_every_slot_is_never_parked_for_failing() {
     assert_eq!(world.alerts.opened(AlertKind::JobDead), Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn at_the_stop_nothing_new_is_claimed_and_what_runs_finishes() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn at_the_stop_nothing_new_is_claimed_and_what_runs_finishes(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("first"), START).await;
     let running = Running::start(world.runner("a", &handler));
     until("it runs", || handler.ran().len() == 1).await;
@@ -156,9 +162,8 @@ async fn at_the_stop_nothing_new_is_claimed_and_what_runs_finishes() {
     assert_eq!((second.state.as_str(), second.attempts), ("ready", 0));
 }
 
-#[tokio::test]
-async fn what_runs_beyond_the_grace_is_handed_back_uncounted() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn what_runs_beyond_the_grace_is_handed_back_uncounted(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     world.owe(refund("r"), START).await;
     let runner = world.runner("a", &handler).with_grace(Duration::ZERO);
     let running = Running::start(runner);
@@ -175,9 +180,8 @@ async fn what_runs_beyond_the_grace_is_handed_back_uncounted() {
     next.stop().await;
 }
 
-#[tokio::test]
-async fn a_supplier_that_hangs_delays_neither_deadlines_nor_refunds() {
-    let (world, handler) = (World::new().await, Scripted::shut());
+async fn a_supplier_that_hangs_delays_neither_deadlines_nor_refunds(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
     for n in 0..20 {
         let level = format!("s1:{n}:").into();
         world.owe(Job::Confirm { level }, START).await;

@@ -6,6 +6,14 @@ use stockhold::domain::job::Job;
 use stockhold::jobs::schedule::{Schedule, Ticker};
 
 use super::{Running, START, Scripted, World};
+use crate::conformance::{TestDb, on_both};
+
+on_both!(
+    two_processes_that_tick_make_one_job_a_slot,
+    slots_that_were_missed_collapse_into_one,
+    a_schedule_that_does_not_run_is_told_after_twice_its_interval,
+    a_schedule_that_runs_is_not_told,
+);
 
 async fn keys(world: &World) -> Vec<String> {
     let mut keys: Vec<String> = world.jobs().await.into_iter().map(|j| j.key).collect();
@@ -17,9 +25,8 @@ async fn wakes(world: &World, job: &Job) -> i64 {
     world.job(job).await.expect("there").wakes
 }
 
-#[tokio::test]
-async fn two_processes_that_tick_make_one_job_a_slot() {
-    let world = World::new().await;
+async fn two_processes_that_tick_make_one_job_a_slot(test: TestDb) {
+    let world = World::on(test);
     let (mut a, mut b) = (Ticker::new(world.deps()), Ticker::new(world.deps()));
     for _ in 0..3 {
         a.tick().await;
@@ -38,9 +45,8 @@ async fn two_processes_that_tick_make_one_job_a_slot() {
     assert_eq!(wakes(&world, &sync).await, 0);
 }
 
-#[tokio::test]
-async fn slots_that_were_missed_collapse_into_one() {
-    let world = World::new().await;
+async fn slots_that_were_missed_collapse_into_one(test: TestDb) {
+    let world = World::on(test);
     let handler = Scripted::open();
     let mut ticker = Ticker::new(world.deps());
     ticker.tick().await;
@@ -73,9 +79,8 @@ async fn a_slot_is_a_multiple_of_the_interval_cut_to_whole_seconds() {
     assert_eq!(slot(Span::secs(7), 0), Span::secs(-(1_800_000_000 % 7)));
 }
 
-#[tokio::test]
-async fn a_schedule_that_does_not_run_is_told_after_twice_its_interval() {
-    let world = World::new().await;
+async fn a_schedule_that_does_not_run_is_told_after_twice_its_interval(test: TestDb) {
+    let world = World::on(test);
     let mut ticker = Ticker::new(world.deps());
     ticker.tick().await;
     world.clock.advance(Span::minutes(2));
@@ -87,9 +92,8 @@ async fn a_schedule_that_does_not_run_is_told_after_twice_its_interval() {
     assert_eq!(missed, ["sweep", "watermark"]);
 }
 
-#[tokio::test]
-async fn a_schedule_that_runs_is_not_told() {
-    let world = World::new().await;
+async fn a_schedule_that_runs_is_not_told(test: TestDb) {
+    let world = World::on(test);
     let handler = Scripted::open();
     let running = Running::start(world.runner("a", &handler));
     let mut ticker = Ticker::new(world.deps());

@@ -1,6 +1,7 @@
 //! Suppliers: the adapter against servers that misbehave, the simulator over real HTTP, and the
 //! one against the other.
 
+mod adapter_simulator;
 mod alibaba1688;
 mod alibaba1688_look_up;
 mod caller;

@@ -1,0 +1,304 @@
+//! Bulk writes: many rows of a table in one statement (SQLite: one JSON parameter read by
+//! `json_each`, so that one statement serves groups of every size; PostgreSQL: a column array each,
+//! read by `UNNEST`), and many such statements in one round trip ([`Batch`]).
+//!
+//! What must hold: every bulk write compares the rows it touched with the rows it was given, and an
+//! update also compares the guard columns with what they were, so that each is a compare-and-set.
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres, Row, Sqlite};
+
+use super::cell::{Cell, Type};
+use super::db::{Conn, Tx};
+use super::error::{Error, Result};
+use super::sql::FromBoth;
+use super::table::{Column, Table};
+
+/// A table's bulk statements.
+pub struct Texts {
+    insert: Bulk,
+    update: Bulk,
+}
+
+/// A statement around a SELECT of the rows that it is given.
+pub struct Bulk {
+    table: &'static str,
+    columns: Vec<(String, Type)>,
+    before: String,
+    after: String,
+    sqlite: String,
+    postgres: String,
+}
+
+impl Bulk {
+    /// An INSERT that goes on with `then` (`ON CONFLICT …`, `RETURNING …`), the same on both.
+    pub fn insert<T: Table>(then: &str) -> Bulk {
+        let columns = T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+        // `WHERE true` tells SQLite that what follows is no join's ON.
+        Bulk::new::<T>(
+            columns.collect(),
+            format!("INSERT INTO {} ({}) ", T::NAME, T::LIST),
+            format!(" WHERE true {then}"),
+        )
+    }
+
+    /// An UPDATE by key, of the rows whose guard columns are what they were.
+    pub fn update<T: Table>() -> Bulk {
+        let assignments = T::COLUMNS
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !T::KEY.contains(name))
+            .map(|name| format!("{name} = u.{name}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let same = T::KEY.iter().map(|k| format!("t.{k} = u.{k}"));
+        let guarded = T::GUARD.iter().map(|g| format!("t.{g} IS NOT DISTINCT FROM u.was_{g}"));
+        let conditions = same.chain(guarded).collect::<Vec<_>>().join(" AND ");
+        let own = T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+        let was = guards::<T>().map(|(_, (name, kind))| (format!("was_{name}"), kind));
+        Bulk::new::<T>(
+            own.chain(was).collect(),
+            format!("UPDATE {} AS t SET {assignments} FROM (", T::NAME),
+            format!(") AS u WHERE {conditions}"),
+        )
+    }
+
+    fn new<T: Table>(columns: Vec<(String, Type)>, before: String, after: String) -> Bulk {
+        let picks =
+            columns.iter().enumerate().map(|(i, (name, _))| format!("value->>{i} AS {name}"));
+        let picks = picks.collect::<Vec<_>>().join(", ");
+        let sqlite = format!("{before}SELECT {picks} FROM json_each($1){after}");
+        let mut bulk =
+            Bulk { table: T::NAME, columns, before, after, sqlite, postgres: String::new() };
+        bulk.postgres = bulk.postgres_from(1);
+        bulk
+    }
+
+    /// PostgreSQL's text, its parameters numbered from `first` on.
+    fn postgres_from(&self, first: usize) -> String {
+        let arrays = self.columns.iter().zip(first..).map(|((_, kind), i)| match kind {
+            Type::Text => format!("${i}::text[]"),
+            Type::Int => format!("${i}::bigint[]"),
+        });
+        let arrays = arrays.collect::<Vec<_>>().join(", ");
+        let names = self.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+        let names = names.join(", ");
+        format!("{}SELECT {names} FROM UNNEST({arrays}) AS u({names}){}", self.before, self.after)
+    }
+}
+
+impl Texts {
+    pub fn of<T: Table>() -> Texts {
+        Texts { insert: Bulk::insert::<T>(""), update: Bulk::update::<T>() }
+    }
+}
+
+/// The guard columns with their places.
+fn guards<T: Table>() -> impl Iterator<Item = (usize, Column)> {
+    T::COLUMNS.iter().copied().enumerate().filter(|(_, (name, _))| T::GUARD.contains(name))
+}
+
+/// A row as it shall be, followed by what its guards were.
+fn guarded<T: Table>(was: T, row: T) -> Vec<Cell> {
+    let was = was.cells();
+    let mut cells = row.cells();
+    cells.extend(guards::<T>().filter_map(|(i, _)| was.get(i).cloned()));
+    cells
+}
+
+/// Bulk writes that travel together: one after the other on SQLite, one statement on PostgreSQL.
+/// None may depend on what another of them wrote.
+#[derive(Default)]
+pub struct Batch {
+    writes: Vec<Write>,
+}
+
+struct Write {
+    bulk: &'static Bulk,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Batch {
+    /// Inserts the rows.
+    pub fn insert<T: Table>(&mut self, rows: Vec<T>) {
+        self.insert_with(&T::texts().insert, rows);
+    }
+
+    /// Inserts the rows by a statement that touches one row for each.
+    pub fn insert_with<T: Table>(&mut self, bulk: &'static Bulk, rows: Vec<T>) {
+        self.add(bulk, rows.into_iter().map(T::cells).collect());
+    }
+
+    /// Updates rows by their key, each given as it was and as it shall be.
+    pub fn update<T: Table>(&mut self, changes: Vec<(T, T)>) {
+        let rows = changes.into_iter().map(|(was, row)| guarded(was, row)).collect();
+        self.add(&T::texts().update, rows);
+    }
+
+    fn add(&mut self, bulk: &'static Bulk, rows: Vec<Vec<Cell>>) {
+        if !rows.is_empty() {
+            self.writes.push(Write { bulk, rows });
+        }
+    }
+
+    /// Writes all of it, in the order of adding.
+    ///
+    /// # Errors
+    /// [`Error::Retry`] when a key is taken, a row is not there any more or its guard is not what it
+    /// was; [`Error::Poison`] when a row is refused.
+    pub async fn run(self, tx: &mut Tx) -> Result<()> {
+        if self.writes.len() > 1
+            && let Conn::Postgres(conn) = tx.conn()
+        {
+            let row = together(&self.writes).fetch_one(&mut **conn).await?;
+            for (i, write) in self.writes.iter().enumerate() {
+                let touched: i64 = row.try_get(i)?;
+                counted(write.bulk, write.rows.len(), u64::try_from(touched).unwrap_or(0))?;
+            }
+            return Ok(());
+        }
+        for write in self.writes {
+            let given = write.rows.len();
+            let touched = run(tx, write.bulk, &write.rows).await?;
+            counted(write.bulk, given, touched)?;
+        }
+        Ok(())
+    }
+}
+
+/// One data-modifying WITH, that tells how many rows each part touched.
+fn together(writes: &[Write]) -> Query<'static, Postgres, PgArguments> {
+    let mut first = 1;
+    let mut parts = Vec::with_capacity(writes.len());
+    for (i, write) in writes.iter().enumerate() {
+        parts.push(format!("w{i} AS ({} RETURNING 1)", write.bulk.postgres_from(first)));
+        first += write.bulk.columns.len();
+    }
+    let counts = (0..writes.len()).map(|i| format!("(SELECT count(*) FROM w{i})"));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let text = format!("WITH {} SELECT {counts}", parts.join(", "));
+    // Made of declared tables only; whatever comes from outside is a parameter.
+    let query = sqlx::query::<Postgres>(AssertSqlSafe(text));
+    writes.iter().fold(query, |query, write| bind(query, write.bulk, &write.rows))
+}
+
+fn counted(bulk: &Bulk, given: usize, touched: u64) -> Result<()> {
+    if u64::try_from(given) == Ok(touched) {
+        Ok(())
+    } else {
+        Err(Error::miscount(bulk.table, given, touched))
+    }
+}
+
+async fn run(tx: &mut Tx, bulk: &'static Bulk, rows: &[Vec<Cell>]) -> Result<u64> {
+    Ok(match tx.conn() {
+        Conn::Sqlite(conn) => sqlx::query::<Sqlite>(bulk.sqlite.as_str())
+            .bind(json(rows)?)
+            .execute(&mut **conn)
+            .await?
+            .rows_affected(),
+        Conn::Postgres(conn) => bind(sqlx::query(bulk.postgres.as_str()), bulk, rows)
+            .execute(&mut **conn)
+            .await?
+            .rows_affected(),
+    })
+}
+
+/// Inserts the rows, in their order. None given: nothing is asked.
+///
+/// # Errors
+/// As [`Batch::run`].
+pub async fn insert_rows<T: Table>(tx: &mut Tx, rows: Vec<T>) -> Result<()> {
+    let mut batch = Batch::default();
+    batch.insert(rows);
+    batch.run(tx).await
+}
+
+/// Inserts the rows by a statement made by [`Bulk::insert`]; answers how many it touched.
+///
+/// # Errors
+/// As [`insert_rows`], but the count is the caller's to judge.
+pub async fn insert_rows_with<T: Table>(
+    tx: &mut Tx,
+    bulk: &'static Bulk,
+    rows: Vec<T>,
+) -> Result<u64> {
+    let rows: Vec<Vec<Cell>> = rows.into_iter().map(T::cells).collect();
+    if rows.is_empty() { Ok(0) } else { run(tx, bulk, &rows).await }
+}
+
+/// As [`insert_rows_with`], reading what `RETURNING` gives.
+///
+/// # Errors
+/// As [`insert_rows_with`].
+pub async fn insert_rows_returning<T: Table, R: FromBoth>(
+    tx: &mut Tx,
+    bulk: &'static Bulk,
+    rows: Vec<T>,
+) -> Result<Vec<R>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<Vec<Cell>> = rows.into_iter().map(T::cells).collect();
+    match tx.conn() {
+        Conn::Sqlite(conn) => sqlx::query::<Sqlite>(bulk.sqlite.as_str())
+            .bind(json(&rows)?)
+            .fetch_all(&mut **conn)
+            .await?
+            .iter()
+            .map(|row| R::from_row(row).map_err(Error::from))
+            .collect(),
+        Conn::Postgres(conn) => bind(sqlx::query(bulk.postgres.as_str()), bulk, &rows)
+            .fetch_all(&mut **conn)
+            .await?
+            .iter()
+            .map(|row| R::from_row(row).map_err(Error::from))
+            .collect(),
+    }
+}
+
+/// Binds one array for each column.
+fn bind(
+    query: Query<'static, Postgres, PgArguments>,
+    bulk: &Bulk,
+    rows: &[Vec<Cell>],
+) -> Query<'static, Postgres, PgArguments> {
+    bulk.columns.iter().enumerate().fold(query, |query, (i, (_, kind))| {
+        let column = rows.iter().map(|row| row.get(i));
+        match kind {
+            Type::Text => {
+                query.bind(column.map(|c| c.and_then(Cell::text)).collect::<Vec<Option<&str>>>())
+            }
+            Type::Int => {
+                query.bind(column.map(|c| c.and_then(Cell::int)).collect::<Vec<Option<i64>>>())
+            }
+        }
+    })
+}
+
+/// The rows as a JSON array of arrays. U+0000 is refused, as PostgreSQL does by itself.
+fn json(rows: &[Vec<Cell>]) -> Result<String> {
+    let mut out = Vec::with_capacity(rows.len().saturating_mul(256));
+    out.push(b'[');
+    for (i, row) in rows.iter().enumerate() {
+        out.extend_from_slice(if i == 0 { b"[" } else { b",[" });
+        for (j, cell) in row.iter().enumerate() {
+            if j != 0 {
+                out.push(b',');
+            }
+            match (cell.int(), cell.text()) {
+                (Some(n), _) => out.extend_from_slice(n.to_string().as_bytes()),
+                (_, Some(text)) if text.contains('\0') => {
+                    return Err(Error::Poison("a text contains U+0000".into()));
+                }
+                (_, Some(text)) => serde_json::to_writer(&mut out, text)
+                    .map_err(|e| Error::Poison(e.to_string()))?,
+                (None, None) => out.extend_from_slice(b"null"),
+            }
+        }
+        out.push(b']');
+    }
+    out.push(b']');
+    String::from_utf8(out).map_err(|e| Error::Poison(e.to_string()))
+}

@@ -1,0 +1,18 @@
+//! Faults: the built daemon against a supplier that loses answers, is slow, short, late and wrong,
+//! and `kill -9` at every point of an order's life. However it went, every order ends once, money
+//! and goods agree, and nothing is bought or given back twice.
+
+mod books;
+mod buying;
+mod cancelling;
+mod closing;
+mod confirming;
+mod crashes;
+mod feeds;
+mod jobs;
+mod late;
+mod process;
+mod refunder;
+mod storm;
+mod waiting;
+mod world;

@@ -1,0 +1,181 @@
+//! Everything at once: 150 orders over 12 items, a supplier and a refund provider that lose a part
+//! of their answers, other buyers, sellers who close, customers who cancel, and four kills. Then
+//! calm, until nothing is under way; and the books of both sides agree.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use serde_json::json;
+use stockhold::clock::Span;
+use stockhold::suppliers::simulator::{Api, Chance, Fault, Repeated, Settings, Status};
+
+use super::books;
+use super::refunder::Refunder;
+use super::world::{Setup, World, item};
+
+const ORDERS: usize = 150;
+
+fn offers() -> Vec<String> {
+    (0..12).map(|n| format!("7000000009{n:02}")).collect()
+}
+
+/// Some of everything, of every call.
+fn misbehave(s: &mut Settings) {
+    let chance = |chance, fault| Chance { chance, fault };
+    let lost = |effect| Fault::Cut { effect };
+    s.conduct_mut(Api::Product).chances = vec![
+        chance(0.05, Fault::throttled()),
+        chance(0.1, lost(false)),
+        chance(0.03, Fault::unknown_error()),
+    ];
+    s.conduct_mut(Api::Preview).chances = vec![chance(0.1, lost(false))];
+    let late = |secs| Fault::Late { after: Span::secs(secs) };
+    s.conduct_mut(Api::Create).chances = vec![
+        chance(0.03, late(30)),
+        chance(0.02, late(400)),
+        chance(0.02, late(2000)),
+        chance(0.01, Fault::LOST),
+        chance(0.1, lost(true)),
+        chance(0.1, lost(false)),
+        chance(0.03, Fault::Http { status: 500, effect: true }),
+        chance(0.02, Fault::out_of_stock()),
+    ];
+    s.conduct_mut(Api::List).chances =
+        vec![chance(0.1, lost(false)), chance(0.05, Fault::Garbage { effect: false })];
+    s.conduct_mut(Api::View).chances = vec![chance(0.1, lost(false))];
+    s.conduct_mut(Api::Cancel).chances = vec![chance(0.15, lost(true)), chance(0.1, lost(false))];
+    s.trade.repeated_reference = Repeated::SecondOrder;
+    s.trade.auto_pay_after = Some(Span::minutes(15));
+    s.trade.ship_after = Some(Span::hours(1));
+    s.trade.receive_after = Some(Span::hours(1));
+}
+
+fn calm(s: &mut Settings) {
+    for api in Api::ALL {
+        s.conduct_mut(api).chances.clear();
+    }
+}
+
+/// One order of one to three lines; one in five is never paid, one in four may lose lines.
+async fn place(w: &World, dice: &mut StdRng, offers: &[String]) -> Option<String> {
+    let lines = dice.random_range(1..=3);
+    let chosen: Vec<&String> = offers.choose_multiple(dice, lines).collect();
+    let lines: Vec<(&str, i64)> =
+        chosen.into_iter().map(|offer| (offer.as_str(), dice.random_range(1..=3))).collect();
+    let mut basket = if dice.random_ratio(1, 5) { w.basket(&lines) } else { w.paid_basket(&lines) };
+    if dice.random_ratio(1, 4) {
+        basket["short_policy"] = "cancel_lines".into();
+    }
+    let (status, body) = w.post("/v1/orders", basket).await;
+    assert!(status == 201 || status == 409, "{body}");
+    (status == 201).then(|| body["id"].as_str().expect("an id").to_owned())
+}
+
+/// What others do meanwhile: buy, close, cancel.
+async fn meddle(w: &World, dice: &mut StdRng, offers: &[String], orders: &[String]) {
+    if dice.random_ratio(1, 3) {
+        let offer = offers.choose(dice).expect("one");
+        w.sim.other_buyer_takes(&item(offer), dice.random_range(1..=4)).expect("an item");
+    }
+    if dice.random_ratio(1, 8) {
+        let orders = w.sim.orders();
+        let open = orders.iter().filter(|o| matches!(o.status(), Status::Unpaid | Status::Paid));
+        if let Some(order) = open.collect::<Vec<_>>().choose(dice) {
+            w.sim.close_by_seller(order.id).expect("closed");
+        }
+    }
+    if dice.random_ratio(1, 4)
+        && let Some(id) = orders.choose(dice)
+    {
+        let path = format!("/v1/orders/{id}/cancel");
+        let (status, body) = w.post(&path, json!({ "reason": "customer" })).await;
+        assert!(matches!(status, 200 | 202 | 409), "{body}");
+    }
+}
+
+/// Ops look into what needs them: half is cancelled, half goes on.
+async fn decide(w: &World, dice: &mut StdRng) {
+    let page = w.get("/v1/orders?state=attention&limit=500").await;
+    for order in page["items"].as_array().expect("a list") {
+        let path = format!("/v1/orders/{}/decide", order["id"].as_str().expect("an id"));
+        let action = if dice.random_ratio(1, 2) { "cancel" } else { "retry" };
+        let (status, body) = w.post(&path, json!({ "action": action })).await;
+        assert!(matches!(status, 200 | 202 | 409), "{body}");
+    }
+}
+
+const UNDER_WAY: &str = "SELECT count(*) FROM orders WHERE state NOT IN
+    ('cancelled', 'expired', 'shipped', 'completed')";
+
+#[tokio::test]
+async fn everything_at_once_ends_with_books_that_agree() {
+    let (offers, refunder) = (offers(), Refunder::start().await);
+    let selling: Vec<(&str, i64)> = offers.iter().map(|id| (id.as_str(), 40)).collect();
+    let names: Vec<&str> = offers.iter().map(String::as_str).collect();
+    let keys = format!("{}[supplier]\nrequest_timeout = \"1s\"", refunder.keys());
+    let w = Setup::new().with(&keys).selling(&selling).start().await;
+    let mut w = w.with_skus(&names).await;
+    w.sim.change(misbehave).expect("settings");
+    refunder.loses_every.store(3, std::sync::atomic::Ordering::SeqCst);
+    let mut dice = StdRng::seed_from_u64(20_261_130);
+    let mut orders = Vec::new();
+    for n in 1..=ORDERS {
+        orders.extend(place(&w, &mut dice, &offers).await);
+        meddle(&w, &mut dice, &offers, &orders).await;
+        if n % 3 == 0 {
+            w.pass(Span::secs(dice.random_range(1..=50))).await;
+        }
+        if n % 30 == 0 && n < ORDERS {
+            let before = w.sim.calls(Api::Create);
+            w.until("a create is sent", async |w| {
+                w.sim.calls(Api::Create) > before || w.number(UNDER_WAY).await == 0
+            })
+            .await;
+            w.crash().await;
+            books::check_tables(&w).await;
+        }
+    }
+    w.sim.change(calm).expect("settings");
+    refunder.loses_every.store(0, std::sync::atomic::Ordering::SeqCst);
+    w.stride(Span::minutes(3));
+    for _ in 0..40 {
+        w.pass(Span::minutes(45)).await;
+        decide(&w, &mut dice).await;
+        if w.number(UNDER_WAY).await == 0 {
+            break;
+        }
+    }
+    // The last look-up of a lost create comes after a day.
+    w.stride(Span::minutes(30));
+    w.pass(Span::hours(25)).await;
+    agree(&w, &refunder, &offers).await;
+}
+
+async fn agree(w: &World, refunder: &Refunder, offers: &[String]) {
+    books::check(w).await;
+    assert_eq!(w.number(UNDER_WAY).await, 0, "{}", w.log());
+    assert_eq!(w.number("SELECT count(*) FROM holds WHERE state = 'active'").await, 0);
+    let kept = w
+        .number(
+            "SELECT coalesce(sum((l.quantity - l.cancelled) * l.unit_price), 0) FROM order_lines l
+            JOIN orders o ON o.id = l.order_id WHERE o.state IN ('shipped', 'completed')",
+        )
+        .await;
+    let captured = w.number("SELECT coalesce(sum(amount), 0) FROM payments").await;
+    let back = w.number("SELECT coalesce(sum(amount), 0) FROM refunds").await;
+    assert_eq!(back, captured - kept);
+    assert_eq!(w.number("SELECT count(*) FROM refunds WHERE state <> 'succeeded'").await, 0);
+    assert!(refunder.made().values().all(|times| *times == 1), "{:?}", refunder.made());
+    assert_eq!(refunder.paid_back(), back);
+    // What left for our customers is what was bought and not closed, less what ops gave up.
+    let sold = w.number("SELECT coalesce(sum(shipped), 0) FROM order_lines").await;
+    let bought: i64 = offers.iter().map(|offer| w.sim.units_bought(&item(offer))).sum();
+    let given_up = w
+        .number(
+            "SELECT coalesce(sum(h.quantity), 0) FROM holds h JOIN orders o ON o.id = h.order_id
+            WHERE o.state = 'cancelled' AND h.state IN ('committed', 'settled')",
+        )
+        .await;
+    assert_eq!(bought, sold + given_up);
+    assert!(sold > 0 && captured > kept);
+}

@@ -1,0 +1,516 @@
+//! A daemon (the built binary), its simulated supplier, and one clock for both.
+//!
+//! The clock stands while the daemon works: it is moved, to the time of the next job or of the next
+//! sync, only when no job is due or running. So minutes cost nothing, calls that hang end by their
+//! real time-out, and a slow machine changes nothing but how long a test takes.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use stockhold::clock::{Clock, Span, Timestamp};
+use stockhold::domain::supply::Item;
+use stockhold::suppliers::simulator::{Api, Chance, Fault, Handle, Offer, Settings, Simulator};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use super::process::{self, Process};
+
+pub const SHOE: &str = "610947572360";
+pub const SIZE_42: &str = "b266e0726506185beaf205cbae88530d";
+/// Midday, a whole hour, so that slots fall on it.
+const START: Timestamp = Timestamp::from_secs(1_796_040_000);
+/// A state that is not reached in this (real) time is not reached at all.
+const GIVE_UP: Duration = Duration::from_secs(100);
+
+/// Production's durations, but for the (real) time-out of calls.
+const CONFIG: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+[watermark]
+low = 0
+[[suppliers]]
+id = "s1688"
+app_key = "1000000"
+app_secret = "test_app_secret_0123456789abcdef"
+access_token = "tok-simple-0001"
+refresh_token = "refresh-simple-0001"
+request_timeout = "3s"
+max_requests_per_second = 1000
+"#;
+
+/// How a world begins.
+pub struct Setup {
+    pub simulator: Settings,
+    config: toml::Table,
+    catalogue: Option<String>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup::new()
+    }
+}
+
+impl Setup {
+    pub fn new() -> Setup {
+        let config = CONFIG.parse().expect("TOML");
+        Setup { simulator: Settings::quiet(), config, catalogue: None }
+    }
+
+    /// Sets keys: TOML whose table `supplier` is the supplier's.
+    pub fn with(mut self, keys: &str) -> Setup {
+        let mut keys: toml::Table = keys.parse().expect("TOML");
+        if let Some(supplier) = keys.remove("supplier") {
+            let list = self.config.get_mut("suppliers").and_then(toml::Value::as_array_mut);
+            merge(&mut list.expect("a list")[0], supplier);
+        }
+        let mut config = toml::Value::Table(std::mem::take(&mut self.config));
+        merge(&mut config, toml::Value::Table(keys));
+        self.config = config.as_table().expect("a table").clone();
+        self
+    }
+
+    /// Changes what the simulator is.
+    pub fn simulated(mut self, change: impl FnOnce(&mut Settings)) -> Setup {
+        change(&mut self.simulator);
+        self
+    }
+
+    /// The simulator sells these, each an offer of one item, and nothing else.
+    pub fn selling(self, offers: &[(&str, i64)]) -> Setup {
+        let offer = |(id, stock): &(&str, i64)| -> Offer {
+            let offer = json!({ "offer_id": id, "title": id, "price_fen": 1000, "stock": stock });
+            serde_json::from_value(offer).expect("an offer")
+        };
+        self.simulated(|s| s.offers = offers.iter().map(offer).collect())
+    }
+
+    /// Imported before the daemon first starts.
+    pub fn catalogue(mut self, csv: String) -> Setup {
+        self.catalogue = Some(csv);
+        self
+    }
+
+    pub async fn start(self) -> World {
+        World::start(self).await
+    }
+}
+
+fn merge(into: &mut toml::Value, from: toml::Value) {
+    match (into, from) {
+        (toml::Value::Table(into), toml::Value::Table(from)) => {
+            for (key, value) in from {
+                match into.get_mut(&key) {
+                    Some(old) => merge(old, value),
+                    None => drop(into.insert(key, value)),
+                }
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// See the module.
+pub struct World {
+    pub sim: Handle,
+    pub db: SqlitePool,
+    clock: Clock,
+    folder: TempDir,
+    http: reqwest::Client,
+    process: Option<Process>,
+    /// Job and token of what killed daemons were running.
+    orphans: BTreeSet<(i64, i64)>,
+    sync_interval: Span,
+    /// The clock moves at least so far at once, microseconds.
+    least_step: AtomicI64,
+    placed: AtomicU32,
+}
+
+impl World {
+    async fn start(mut setup: Setup) -> World {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let clock = Clock::manual(START);
+        let sim = Simulator::start(setup.simulator, clock.clone()).await.expect("a simulator");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("stockhold.db");
+        let storage = format!("[storage]\nurl = \"sqlite://{}\"", file.display());
+        let mut config = toml::Value::Table(std::mem::take(&mut setup.config));
+        merge(&mut config, storage.parse::<toml::Table>().expect("TOML").into());
+        let supplier = &mut config.get_mut("suppliers").expect("suppliers")[0];
+        supplier
+            .as_table_mut()
+            .expect("a table")
+            .insert("gateway".into(), sim.gateway_url().into());
+        let interval = supplier.get("sync_interval").and_then(toml::Value::as_str).unwrap_or("10m");
+        let (number, unit) = interval.split_at(interval.len() - 1);
+        let number: i64 = number.parse().expect("a number");
+        let sync_interval = if unit == "m" { Span::minutes(number) } else { Span::secs(number) };
+        let text = toml::to_string(&config).expect("TOML");
+        std::fs::write(folder.path().join("stockhold.toml"), text).expect("written");
+        let options = SqliteConnectOptions::new().filename(&file);
+        let mut world = World {
+            sim,
+            db: SqlitePoolOptions::new().max_connections(2).connect_lazy_with(options),
+            clock,
+            folder,
+            http: reqwest::Client::builder().no_proxy().build().expect("a client"),
+            process: None,
+            orphans: BTreeSet::new(),
+            sync_interval,
+            least_step: AtomicI64::new(0),
+            placed: AtomicU32::new(0),
+        };
+        world.tell_time();
+        if let Some(csv) = setup.catalogue {
+            let path = world.folder.path().join("catalogue.csv");
+            std::fs::write(&path, csv).expect("written");
+            let path = path.to_str().expect("UTF-8");
+            process::run(world.folder.path(), &world.clock_file(), &["stock", "import", path]);
+        }
+        world.restart().await;
+        world
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.folder.path().join("clock")
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Starts the daemon.
+    pub async fn restart(&mut self) {
+        assert!(self.process.is_none(), "it runs");
+        self.process = Some(Process::serve(self.folder.path(), &self.clock_file()).await);
+    }
+
+    /// `kill -9`.
+    pub async fn kill(&mut self) {
+        self.process.take().expect("it runs").kill();
+        let running = "SELECT id, lease_token FROM jobs WHERE state = 'running'";
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as(running).fetch_all(&self.db).await.expect("jobs");
+        self.orphans.extend(rows);
+    }
+
+    /// `kill -9`, and a new start.
+    pub async fn crash(&mut self) {
+        self.kill().await;
+        self.restart().await;
+    }
+
+    fn tell_time(&self) {
+        let new = self.folder.path().join("clock.new");
+        std::fs::write(&new, self.now().as_micros().to_string()).expect("written");
+        std::fs::rename(new, self.clock_file()).expect("renamed");
+    }
+
+    /// Moves the clock, the simulator's first, and waits until the daemon's has followed.
+    pub async fn advance_to(&self, at: Timestamp) {
+        self.clock.advance(at.since(self.now()));
+        self.tell_time();
+        if self.process.is_none() {
+            return;
+        }
+        let (mut seen, wanted) = (self.clock_file().into_os_string(), self.now().as_micros());
+        seen.push(".seen");
+        let give_up = Instant::now() + GIVE_UP;
+        while std::fs::read_to_string(&seen).ok().and_then(|t| t.parse().ok()) != Some(wanted) {
+            assert!(Instant::now() < give_up, "the daemon's clock stands:\n{}", self.log());
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits until a state is reached, moving the clock whenever the daemon has nothing to do.
+    pub async fn until(&self, what: &str, mut reached: impl AsyncFnMut(&World) -> bool) {
+        let give_up = Instant::now() + GIVE_UP;
+        while !reached(self).await {
+            if Instant::now() >= give_up {
+                panic!("not reached: {what}\n{}\n{}", self.shown().await, self.log());
+            }
+            self.step(None).await;
+        }
+    }
+
+    /// Lets so much time pass, job by job.
+    pub async fn pass(&self, span: Span) {
+        let end = self.now() + span;
+        let give_up = Instant::now() + GIVE_UP;
+        while !(self.now() >= end && self.next_due().await.is_some()) {
+            assert!(Instant::now() < give_up, "time does not pass:\n{}", self.log());
+            self.step(Some(end)).await;
+        }
+    }
+
+    /// Waits until nothing is due or running, without moving the clock.
+    pub async fn idle(&self) {
+        let give_up = Instant::now() + GIVE_UP;
+        while self.next_due().await.is_none() {
+            assert!(Instant::now() < give_up, "never idle:\n{}", self.log());
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Moves the clock to what comes next, but not past `end`, if the daemon has nothing to do.
+    async fn step(&self, end: Option<Timestamp>) {
+        let Some(due) = self.next_due().await else {
+            return sleep(Duration::from_millis(15)).await;
+        };
+        let every = self.sync_interval.as_micros();
+        let slot_of = |at: Timestamp| Timestamp(at.as_micros().div_euclid(every) * every);
+        let least = self.now() + Span(self.least_step.load(Ordering::SeqCst));
+        let next = due.min(slot_of(self.now()) + self.sync_interval).max(least);
+        let next = end.map_or(next, |end| next.min(end));
+        if next <= self.now() {
+            return;
+        }
+        let ticks = slot_of(next) > slot_of(self.now());
+        self.advance_to(next).await;
+        let give_up = Instant::now() + GIVE_UP;
+        while ticks && self.last_slot().await < slot_of(next) {
+            assert!(Instant::now() < give_up, "no tick:\n{}", self.log());
+            sleep(Duration::from_millis(5)).await;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+
+    /// From now on the clock moves at least so far at once: for hours in which little happens.
+    pub fn stride(&self, least: Span) {
+        self.least_step.store(least.as_micros(), Ordering::SeqCst);
+    }
+
+    async fn last_slot(&self) -> Timestamp {
+        let sql = "SELECT last_slot FROM schedules WHERE name = 'sync:s1688'";
+        Timestamp(sqlx::query_scalar(sql).fetch_one(&self.db).await.unwrap_or(0))
+    }
+
+    /// When the next job falls due; `None` while one is due or running. What a killed daemon was
+    /// running is due when its lease ends.
+    async fn next_due(&self) -> Option<Timestamp> {
+        let sql = "SELECT id, lease_token, run_at, lease_until FROM jobs WHERE state <> 'dead'";
+        let rows: Vec<(i64, i64, i64, Option<i64>)> =
+            sqlx::query_as(sql).fetch_all(&self.db).await.ok()?;
+        let mut next = Timestamp(i64::MAX);
+        for (id, token, run_at, lease_until) in rows {
+            let at = match lease_until {
+                Some(until) if self.orphans.contains(&(id, token)) => until,
+                Some(_) => return None,
+                None => run_at,
+            };
+            next = next.min(Timestamp(at));
+        }
+        (next > self.now()).then_some(next)
+    }
+
+    pub fn log(&self) -> String {
+        process::tail(self.folder.path())
+    }
+
+    /// Orders, purchases and jobs, for whoever reads a failure.
+    async fn shown(&self) -> String {
+        let sql = "SELECT o.id || ' ' || o.state || ' ' || coalesce(o.attention, '') || ' ' ||
+                coalesce(p.id || ' ' || p.state || ' ' || coalesce(p.supplier_order_id, ''), '')
+            FROM orders o LEFT JOIN purchase_orders p ON p.order_id = o.id LIMIT 40";
+        let mut lines: Vec<String> =
+            sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
+        let sql = "SELECT key || ' ' || state || ' ' || attempts || ' ' || run_at || ' ' ||
+                coalesce(lease_until, '') || ' ' || coalesce(last_error, '') FROM jobs LIMIT 60";
+        let jobs: Vec<String> =
+            sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
+        lines.extend(jobs);
+        format!("now {}\n{}", self.now().as_micros(), lines.join("\n"))
+    }
+
+    /// A call of the daemon: status and JSON.
+    pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let base = &self.process.as_ref().expect("it runs").base;
+        let method: reqwest::Method = method.parse().expect("a method");
+        let mut request = self.http.request(method, format!("{base}{path}"));
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let response = request.timeout(GIVE_UP).send().await.expect("an answer");
+        let status = response.status().as_u16();
+        let text = response.text().await.expect("a body");
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.call("GET", path, None).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.call("POST", path, Some(body)).await
+    }
+
+    /// A call with an `Idempotency-Key`.
+    pub async fn post_keyed(&self, path: &str, key: &str, body: Value) -> (u16, Value) {
+        let base = &self.process.as_ref().expect("it runs").base;
+        let request = self.http.post(format!("{base}{path}")).header("idempotency-key", key);
+        let response = request.json(&body).send().await.expect("an answer");
+        (response.status().as_u16(), response.json().await.expect("JSON"))
+    }
+
+    /// The sum of a counter's series.
+    pub async fn metric(&self, name: &str) -> i64 {
+        let (_, text) = self.call("GET", "/metrics", None).await;
+        let text = text.as_str().expect("text").to_owned();
+        let series = text.lines().filter(|l| l.starts_with(name));
+        series.filter_map(|l| l.rsplit(' ').next()?.parse::<i64>().ok()).sum()
+    }
+
+    /// Makes a SKU of one item of the supplier.
+    pub async fn sku(&self, sku: &str, offer: &str, spec: Option<&str>) {
+        let source = json!({ "source": "s1688", "kind": "supplier", "offer_id": offer, "spec_id": spec,
+            "cost": "10.00", "currency": "CNY", "min_quantity": 1, "pack_size": 1, "buffer": 0 });
+        let body = json!({ "title": sku, "class": "normal", "sources": [source] });
+        let (status, body) = self.call("PUT", &format!("/v1/skus/{sku}"), Some(body)).await;
+        assert!(status < 300, "{body}");
+    }
+
+    /// Has the supplier's feed read and waits until it is.
+    pub async fn sync(&self) {
+        self.idle().await;
+        // A reading of the same instant changes nothing.
+        self.advance_to(self.now() + Span::secs(1)).await;
+        let (status, body) = self.post("/v1/suppliers/s1688/sync", json!({})).await;
+        assert!(status == 202 || status == 409, "{body}");
+        self.idle().await;
+    }
+
+    /// The shoe of size 42 as `SHOE`, and its figure read.
+    pub async fn with_shoe(self) -> World {
+        self.sku("SHOE", SHOE, Some(SIZE_42)).await;
+        self.sync().await;
+        self
+    }
+
+    /// Each offer as a SKU of the same name, and its figure read.
+    pub async fn with_skus(self, offers: &[&str]) -> World {
+        for offer in offers {
+            self.sku(offer, offer, None).await;
+        }
+        self.sync().await;
+        self
+    }
+
+    /// An order of lines (SKU, quantity) at 10.00 each, not yet posted.
+    pub fn basket(&self, lines: &[(&str, i64)]) -> Value {
+        let n = self.placed.fetch_add(1, Ordering::SeqCst);
+        let line = |(sku, quantity): &(&str, i64)| json!({ "sku": sku, "quantity": quantity, "unit_price": "10.00" });
+        json!({
+            "channel": "web", "external_id": format!("W-{n}"), "currency": "USD",
+            "lines": lines.iter().map(line).collect::<Vec<_>>(),
+            "ship_to": { "name": "张三", "phone": "13800138000", "country": "CN", "province": "浙江省",
+                "city": "杭州市", "district": "西湖区", "address": "文一西路 969 号" },
+        })
+    }
+
+    /// A basket with the money for it.
+    pub fn paid_basket(&self, lines: &[(&str, i64)]) -> Value {
+        let mut basket = self.basket(lines);
+        let units: i64 = lines.iter().map(|(_, quantity)| quantity).sum();
+        let id = format!("pay-{}", basket["external_id"].as_str().expect("text"));
+        basket["payment"] = json!({ "id": id, "amount": format!("{}.00", units * 10) });
+        basket
+    }
+
+    /// Posts a basket; the order's id.
+    pub async fn post_order(&self, basket: Value) -> String {
+        let (status, body) = self.post("/v1/orders", basket).await;
+        assert_eq!(status, 201, "{body}");
+        body["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// A paid order of one line.
+    pub async fn buy(&self, sku: &str, quantity: i64) -> String {
+        self.post_order(self.paid_basket(&[(sku, quantity)])).await
+    }
+
+    pub async fn order(&self, id: &str) -> Value {
+        self.get(&format!("/v1/orders/{id}")).await
+    }
+
+    pub async fn state(&self, id: &str) -> String {
+        self.order(id).await["state"].as_str().expect("text").to_owned()
+    }
+
+    /// Waits until an order is in a state.
+    pub async fn until_state(&self, id: &str, state: &str) {
+        let what = format!("{id} is {state}");
+        self.until(&what, async |w| w.state(id).await == state).await;
+    }
+
+    /// Waits until the order's last purchase is in a state.
+    pub async fn until_purchase(&self, id: &str, state: &str) {
+        let what = format!("the purchase of {id} is {state}");
+        self.until(&what, async |w| w.purchase(id).await["state"] == state).await;
+    }
+
+    /// The order's last purchase, or null.
+    pub async fn purchase(&self, id: &str) -> Value {
+        let order = self.order(id).await;
+        order["purchase_orders"].as_array().and_then(|p| p.last().cloned()).unwrap_or(Value::Null)
+    }
+
+    /// The reference of an order's purchase.
+    pub fn reference(order: &str, generation: u32) -> String {
+        format!("{order}-s1688-{generation}")
+    }
+
+    /// The supplier's order under a reference; there must be one, open or not.
+    pub fn upstream(&self, order: &str, generation: u32) -> u64 {
+        let found = self.sim.orders_of(&World::reference(order, generation));
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0].id
+    }
+
+    /// Waits until the simulator has had `more` calls than `before`.
+    pub async fn until_called(&self, api: Api, before: u64) {
+        self.until("a call", async |w| w.sim.calls(api) > before).await;
+    }
+
+    pub fn script(&self, api: Api, faults: &[Fault]) {
+        for fault in faults {
+            self.sim.script(api, fault.clone()).expect("a fault");
+        }
+    }
+
+    /// From now on every call of `api` meets this fault; with `None` none does.
+    pub fn always(&self, api: Api, fault: Option<Fault>) {
+        let chances = fault.into_iter().map(|fault| Chance { chance: 1.0, fault }).collect();
+        self.sim.change(|s| s.conduct_mut(api).chances = chances).expect("settings");
+    }
+
+    /// Each alert of a kind: subject and whether it is open, oldest first.
+    pub async fn alerts(&self, kind: &str) -> Vec<(String, bool)> {
+        let sql = "SELECT subject, closed_at IS NULL FROM alerts WHERE kind = ? ORDER BY id";
+        sqlx::query_as(sql).bind(kind).fetch_all(&self.db).await.expect("alerts")
+    }
+
+    pub async fn number(&self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(&self.db).await.expect("a number")
+    }
+
+    /// What an order's refunds come to, and how many there are.
+    pub async fn refunded(&self, id: &str) -> (i64, i64) {
+        let sql = "SELECT count(*), coalesce(sum(amount), 0) FROM refunds WHERE order_id = ?";
+        sqlx::query_as(sql).bind(id).fetch_one(&self.db).await.expect("refunds")
+    }
+}
+
+/// The item of an offer without variants.
+pub fn item(offer: &str) -> Item {
+    Item { offer_id: offer.into(), spec_id: None }
+}
+
+pub fn shoe() -> Item {
+    Item { offer_id: SHOE.into(), spec_id: Some(SIZE_42.into()) }
+}
