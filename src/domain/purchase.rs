@@ -90,6 +90,15 @@ pub struct Trail {
     pub read_back_first: bool,
 }
 
+impl Trail {
+    /// Notes a clean look-up that found nothing. One that is handed in twice is one.
+    pub fn looked_up(&mut self, now: Timestamp) {
+        if self.clean_lookups.last() != Some(&now) {
+            self.clean_lookups.push(now);
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purchase {
     pub id: PurchaseId,

@@ -328,7 +328,7 @@ impl Rules<'_> {
             None => match self.purchase(&order, id)?.state {
                 PurchaseState::Unknown => self.not_found(&order, id),
                 PurchaseState::Pending => {
-                    self.purchase_mut(&order, id)?.trail.clean_lookups.push(now);
+                    self.purchase_mut(&order, id)?.trail.looked_up(now);
                     Ok(Outcome::Again(Some(now)))
                 }
                 _ => self.next_look(&order, id),
@@ -473,10 +473,7 @@ impl Rules<'_> {
         let purchase = self.purchase_mut(order, id)?;
         purchase.trail.unanswered = 0;
         let sure_from = purchase.attempt_until.unwrap_or(now) + settle;
-        // One look-up handed in twice is one.
-        if purchase.trail.clean_lookups.last() != Some(&now) {
-            purchase.trail.clean_lookups.push(now);
-        }
+        purchase.trail.looked_up(now);
         if purchase.trail.clean_lookups.len() < 2 || now < sure_from {
             let soon = now + Span::secs(1);
             return Ok(Outcome::Again(Some(sure_from.max(soon))));

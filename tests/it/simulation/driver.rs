@@ -83,6 +83,8 @@ pub struct Sim {
     pub audit: Audit,
     pub provider: Provider,
     pub sync_every: Span,
+    /// Every answer of a saga is handed in once more, to a copy that must not change by it.
+    pub twice: bool,
     next_sync: BTreeMap<SourceId, Timestamp>,
     tasks: BTreeMap<(Timestamp, u64), Task>,
     running: BTreeSet<String>,
@@ -103,6 +105,7 @@ impl Sim {
             audit: Audit::default(),
             provider: Provider::default(),
             sync_every: Span::minutes(10),
+            twice: false,
             next_sync,
             tasks: BTreeMap::new(),
             running: BTreeSet::new(),
@@ -117,6 +120,9 @@ impl Sim {
         let now = self.now;
         self.shops.values_mut().for_each(|s| s.live(now));
         let answer = self.store.run(&self.policy, now, command);
+        if self.twice && answer.is_ok() && is_answer(command) {
+            same_twice(&self.store, &self.policy, now, command);
+        }
         self.audit.after(&self.store, &self.shops, now, command, &answer);
         answer
     }
@@ -480,4 +486,31 @@ fn judge(level: &LevelId, token: i64, answer: Result<Reading, Fault>, polled: bo
 
 fn unknown() -> RefundAnswer {
     RefundAnswer::Unknown { message: "no answer".into() }
+}
+
+/// A step of a saga that is handed in at its end. (What was not answered at all may be noted again.)
+fn is_answer(command: &Command) -> bool {
+    match command {
+        Command::JudgeItem { .. }
+        | Command::Placed { .. }
+        | Command::RefundAnswered { .. }
+        | Command::Due { .. }
+        | Command::Readings { .. } => true,
+        Command::LookedUp { answer, .. } => answer.is_ok(),
+        Command::Polled { answer, .. } => answer.is_ok(),
+        Command::CancelAnswered { answer, .. } => !matches!(answer, Err(Fault::Unknown { .. })),
+        _ => false,
+    }
+}
+
+/// The same answer once more is refused, or leaves everything as it is.
+fn same_twice(once: &Store, policy: &Policy, now: Timestamp, command: &Command) {
+    let mut twice = once.clone();
+    let _ = twice.run(policy, now, command);
+    assert_eq!(once.orders, twice.orders, "handed in twice: {command:?}");
+    assert_eq!(once.levels, twice.levels, "handed in twice: {command:?}");
+    assert_eq!(once.ledger, twice.ledger, "handed in twice: {command:?}");
+    assert_eq!(once.alerts, twice.alerts, "handed in twice: {command:?}");
+    let keys = |s: &Store| s.jobs.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(once), keys(&twice), "handed in twice: {command:?}");
 }

@@ -92,6 +92,15 @@ pub fn rough(s: &Setting, acts: &[Act]) {
     finish(&mut sim);
 }
 
+/// As rough, and every answer is handed in twice.
+pub fn twice(s: &Setting, acts: &[Act]) {
+    let mut sim = start(s);
+    sim.faults = ROUGH;
+    sim.twice = true;
+    acts.iter().for_each(|a| sim.act(a, false));
+    finish(&mut sim);
+}
+
 /// Everything works, but people and sellers do as they like.
 pub fn calm(s: &Setting, acts: &[Act]) {
     let mut sim = start(s);
@@ -245,4 +254,9 @@ fn a_rough_life_keeps_the_promises() {
 #[test]
 fn an_honest_supplier_never_refuses_what_was_confirmed() {
     play(honest);
+}
+
+#[test]
+fn an_answer_handed_in_twice_is_as_good_as_once() {
+    play(twice);
 }
