@@ -1,5 +1,6 @@
 //! The one integration binary: each folder is a suite.
 
+mod blackbox;
 mod conformance;
 mod faults;
 mod jobs;
