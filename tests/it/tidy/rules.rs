@@ -26,6 +26,10 @@ fn may_use(room: &str) -> Option<Vec<&'static str>> {
         }
         "engine" => [&basis[..], &["storage"]].concat(),
         "jobs" | "http" => [&basis[..], &["engine", "storage", "settings"], &PORTS].concat(),
+        "demo" => {
+            let running = ["app", "engine", "lifecycle", "catalogue", "settings", "suppliers"];
+            [&basis[..], &running, &["http_client"]].concat()
+        }
         "app" | "main" | "lib" | "testing" => vec!["*"],
         _ => return None,
     };
@@ -62,7 +66,7 @@ pub fn layers(path: &str, text: &str) -> Vec<String> {
 pub fn outside_crates(path: &str, text: &str) -> Vec<String> {
     let homes: [(&str, &[&str]); 3] = [
         ("sqlx", &["src/storage"]),
-        ("reqwest", &["src/suppliers", "src/refunds", "src/alerts", "src/testing"]),
+        ("reqwest", &["src/suppliers", "src/refunds", "src/alerts", "src/demo", "src/testing"]),
         ("axum", &["src/http", "src/suppliers/simulator", "src/testing"]),
     ];
     let split = parts(text);
