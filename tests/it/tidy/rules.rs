@@ -28,7 +28,8 @@ fn may_use(room: &str) -> Option<Vec<&'static str>> {
         "engine" => [&basis[..], &["storage"]].concat(),
         "jobs" | "http" => [&basis[..], &["engine", "storage", "settings"], &PORTS].concat(),
         "demo" => {
-            [&basis[..], &["app", "catalogue", "lifecycle", "settings", "suppliers"]].concat()
+            let running = ["app", "engine", "lifecycle", "catalogue", "settings", "suppliers"];
+            [&basis[..], &running, &["http_client"]].concat()
         }
         "app" | "main" | "lib" | "testing" => vec!["*"],
         _ => return None,
