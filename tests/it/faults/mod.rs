@@ -5,6 +5,7 @@
 mod books;
 mod buying;
 mod cancelling;
+mod clocks;
 mod closing;
 mod confirming;
 mod crashes;

@@ -225,9 +225,10 @@ async fn agree(w: &World, refunder: &Refunder, items: &[String]) {
     // What is bought and not closed at the supplier is what our holds say, item by item; a surplus
     // order that was paid before it was found is an open alert.
     for offer in items {
-        let sql = "SELECT coalesce(sum(surplus + CASE WHEN state = 'committed'
-            OR (state = 'settled' AND undone_at IS NULL) THEN quantity ELSE 0 END), 0)
-            FROM holds WHERE level_id LIKE ?";
+        let sql = "SELECT coalesce(sum(h.surplus + CASE WHEN h.state = 'committed'
+            OR (h.state = 'settled' AND p.state <> 'cancelled') THEN h.quantity ELSE 0 END), 0)
+            FROM holds h LEFT JOIN purchase_orders p ON p.id = h.purchase_id
+            WHERE h.level_id LIKE ?";
         let pattern = format!("s1688:{offer}:%");
         let ours: i64 =
             sqlx::query_scalar(sql).bind(pattern).fetch_one(&w.db).await.expect("a sum");
