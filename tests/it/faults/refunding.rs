@@ -31,7 +31,7 @@ async fn refund_state(w: &World, id: &str) -> serde_json::Value {
 async fn a_provider_that_is_away_is_asked_until_it_is_back() {
     for says in [503, 429, 408] {
         let (mut w, refunder, id) = short(says).await;
-        w.stride(Span::minutes(10));
+        w.stride(Span::minutes(30));
         w.pass(Span::hours(12)).await;
         w.crash().await;
         w.pass(Span::hours(13)).await;
