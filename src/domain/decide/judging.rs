@@ -90,6 +90,9 @@ pub fn judge(mut s: Standing, claims: &[Claim]) -> Vec<Verdict> {
     verdicts
 }
 
+/// Orders that could not be seen are looked for again after this.
+const SOON: Span = Span::secs(1);
+
 /// What the supplier's answer amounts to before any order is looked at.
 enum Answer {
     Usable,
@@ -117,7 +120,9 @@ impl Rules<'_> {
         }
         let view = self.world.items.get(id);
         if view.is_none_or(|v| v.undecided.is_empty()) {
-            return Ok(Outcome::Again(None));
+            // More, and none seen: others are at work on the oldest at the moment.
+            let busy = view.is_some_and(|v| v.more);
+            return Ok(Outcome::Again(busy.then(|| now + SOON)));
         }
         let unpaid = view.map(unpaid).unwrap_or_default();
         let ttl = lock_ttl::lock_ttl(terms, lock_ttl::lag(terms, &level.lag_samples));
@@ -176,8 +181,14 @@ impl Rules<'_> {
         if let Some(level) = self.world.level_mut(id) {
             level.lock.until = None;
         }
-        // Those beyond the 500 oldest have their turn when some of these are out of the way.
-        Ok(Outcome::Again(if view.more && decided { Some(self.now) } else { again }))
+        // Those not seen (beyond the 500 oldest, or others were at work on them) have their turn
+        // when some of these are out of the way.
+        let now = self.now;
+        Ok(Outcome::Again(match view.more {
+            true if decided => Some(now),
+            true => again.or(Some(now + SOON)),
+            false => again,
+        }))
     }
 
     /// There must be an answer to a question sent within `max_answer_age`, and the newest figure

@@ -18,15 +18,20 @@ use stockhold::domain::sku::{Kind, Paused, Sku};
 use stockhold::domain::stock::{Entry, Level, Shift};
 use stockhold::domain::world::{ItemUnits, ItemView, World};
 
-/// So many of a level's orders are loaded to be judged, settled, counted or reopened.
-const MOST: usize = 500;
+use super::dice::Dice;
+
 /// So many of a level's overdue orders are loaded to be ended.
 const MOST_OVERDUE: usize = 50;
 /// A group that asks for more this often has gone wrong.
 const MOST_ROUNDS: usize = 12;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Store {
+    /// So many of a level's orders are loaded to be judged, settled, counted or reopened (500).
+    pub most: usize,
+    /// Other people's orders that another transaction has at the moment (in a hundred).
+    pub busy: u32,
+    pub dice: Dice,
     pub skus: BTreeMap<SkuKey, Sku>,
     pub aliases: BTreeMap<SkuKey, SkuKey>,
     pub levels: BTreeMap<LevelId, Level>,
@@ -40,6 +45,27 @@ pub struct Store {
     /// Levels whose counters had to be corrected: none ever should.
     pub recounted: Vec<LevelId>,
     pub look_up_first: bool,
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store {
+            most: 500,
+            busy: 0,
+            dice: Dice(0),
+            skus: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            levels: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            suppliers: BTreeMap::new(),
+            ledger: Vec::new(),
+            jobs: BTreeMap::new(),
+            alerts: BTreeMap::new(),
+            opened: Vec::new(),
+            recounted: Vec::new(),
+            look_up_first: false,
+        }
+    }
 }
 
 impl Store {
@@ -86,23 +112,9 @@ impl Store {
         let mut world = World::default();
         world.look_up_first = self.look_up_first;
         let mut ids = self.names(needs, &mut world);
-        for level in &needs.settling {
-            ids.extend(self.holders(level, |_, h| {
-                (h.state == HoldState::Committed && h.counted_at.is_some()) || h.undone_at.is_some()
-            }));
-        }
-        for level in &needs.judged {
-            ids.extend(self.holders(level, undecided));
-        }
-        for level in &needs.counted {
-            ids.extend(self.holders(level, |_, h| h.is_open()));
-        }
-        for level in &needs.unbought {
-            ids.extend(self.holders(level, unbought));
-        }
-        for level in &needs.overdue {
-            ids.extend(self.overdue(level, now));
-        }
+        let strangers = self.strangers(needs, now);
+        let busy = self.busy;
+        ids.extend(strangers.into_iter().filter(|_| !self.dice.percent(busy)));
         let orders = ids.iter().filter_map(|id| self.orders.get(id));
         world.orders = orders.map(|o| (o.id.clone(), o.clone())).collect();
         self.load_stock(needs, &mut world);
@@ -111,6 +123,42 @@ impl Store {
         self.load_lists(needs, now, &mut world);
         self.recount(needs, now, &mut world);
         world
+    }
+
+    /// Other people's orders that may have to be settled, judged, counted, reopened or ended.
+    fn strangers(&self, needs: &Needs, now: Timestamp) -> BTreeSet<OrderId> {
+        let mut ids = BTreeSet::new();
+        for level in &needs.settling {
+            let settling = self.holders(level, |_, h| {
+                (h.state == HoldState::Committed && h.counted_at.is_some()) || h.undone_at.is_some()
+            });
+            ids.extend(settling.into_iter().take(self.most));
+        }
+        for level in &needs.judged {
+            ids.extend(self.judged(level).into_iter().take(self.most));
+        }
+        for level in &needs.counted {
+            ids.extend(self.counted(level).into_iter().take(self.most));
+        }
+        for level in &needs.unbought {
+            ids.extend(self.holders(level, unbought).into_iter().take(self.most));
+        }
+        for level in &needs.overdue {
+            ids.extend(self.overdue(level, now));
+        }
+        ids
+    }
+
+    fn judged(&self, level: &LevelId) -> Vec<OrderId> {
+        let mut ids = self.holders(level, undecided);
+        ids.sort_by_key(|id| (self.orders[id].paid_at, id.clone()));
+        ids
+    }
+
+    fn counted(&self, level: &LevelId) -> Vec<OrderId> {
+        let mut ids = self.holders(level, |_, h| h.is_open());
+        ids.sort_by_key(|id| std::cmp::Reverse((self.orders[id].created_at, id.clone())));
+        ids
     }
 
     /// Names to ids.
@@ -177,32 +225,33 @@ impl Store {
     }
 
     fn load_lists(&self, needs: &Needs, now: Timestamp, world: &mut World) {
+        let loaded = |ids: Vec<OrderId>| -> Vec<OrderId> {
+            let here = ids.into_iter().filter(|id| world.orders.contains_key(id));
+            here.take(self.most).collect()
+        };
+        let mut items = BTreeMap::new();
         for level in &needs.judged {
+            let all = self.judged(level);
+            let count = all.len();
+            // Behind one that could not be loaded none is told.
+            let seen = all.into_iter().take_while(|id| world.orders.contains_key(id));
             let mut view =
-                ItemView { undecided: self.holders(level, undecided), ..ItemView::default() };
-            view.undecided.sort_by_key(|id| (self.orders[id].paid_at, id.clone()));
-            view.more = view.undecided.len() > MOST;
-            view.undecided.truncate(MOST);
+                ItemView { undecided: seen.take(self.most).collect(), ..ItemView::default() };
+            view.more = view.undecided.len() < count;
             for o in self.orders.values() {
                 let here = o.holds.iter().filter(|h| &h.level == level && counts(h));
                 view.units.extend(here.map(|h| units(o, h)));
             }
-            world.items.insert(level.clone(), view);
+            items.insert(level.clone(), view);
         }
-        for level in &needs.counted {
-            let mut open = self.holders(level, |_, h| h.is_open());
-            open.sort_by_key(|id| std::cmp::Reverse((self.orders[id].created_at, id.clone())));
-            open.truncate(MOST);
-            world.counted.insert(level.clone(), open);
-        }
-        for level in &needs.overdue {
-            world.overdue.insert(level.clone(), self.overdue(level, now));
-        }
-        for level in &needs.unbought {
-            let mut ids = self.holders(level, unbought);
-            ids.truncate(MOST);
-            world.unbought.insert(level.clone(), ids);
-        }
+        let list = |levels: &BTreeSet<LevelId>, of: &dyn Fn(&LevelId) -> Vec<OrderId>| {
+            levels.iter().map(|l| (l.clone(), loaded(of(l)))).collect::<BTreeMap<_, _>>()
+        };
+        let counted = list(&needs.counted, &|l| self.counted(l));
+        let overdue = list(&needs.overdue, &|l| self.overdue(l, now));
+        let unbought = list(&needs.unbought, &|l| self.holders(l, unbought));
+        (world.items, world.counted, world.overdue, world.unbought) =
+            (items, counted, overdue, unbought);
     }
 
     fn recount(&mut self, needs: &Needs, now: Timestamp, world: &mut World) {
