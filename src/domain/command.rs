@@ -334,8 +334,11 @@ impl Needs {
                 self.orders.insert(order.clone());
                 self.skus_of_orders = true;
             }
-            Command::PaymentInProgress { order, .. }
-            | Command::Cancel { order, .. }
+            Command::PaymentInProgress { order, payment_id } => {
+                self.orders.insert(order.clone());
+                self.payment_ids.insert(payment_id.clone());
+            }
+            Command::Cancel { order, .. }
             | Command::ShipTo { order, .. }
             | Command::Decide { order, .. }
             | Command::Ship { order, .. }
