@@ -64,7 +64,16 @@ fn value(order: &Order, kept: impl Fn(&Line) -> i64) -> i64 {
 /// shipping while there is any.
 pub fn owed(order: &Order) -> i64 {
     let ended = matches!(order.state, State::Cancelled | State::Expired);
-    let kept = |line: &Line| if ended { line.shipped } else { line.kept() };
+    price(order, |line| if ended { line.shipped } else { line.kept() })
+}
+
+/// What an order costs with all that was not cancelled of it, also when it has expired.
+pub fn asked(order: &Order) -> i64 {
+    price(order, Line::kept)
+}
+
+/// The price of some units of each line, with shipping while there is any.
+fn price(order: &Order, kept: impl Fn(&Line) -> i64) -> i64 {
     let any = order.lines.iter().any(|line| kept(line) > 0);
     let shipping = if any { order.shipping } else { 0 };
     // A discount larger than the goods eats into the shipping.

@@ -16,6 +16,10 @@ impl Rules<'_> {
         }
         let now = self.now;
         let order = self.order_mut(id)?;
+        if order.captured().checked_add(payment.amount).is_none() {
+            let message = "is too large beside what was paid already";
+            return Err(Refusal::invalid("amount", message).into());
+        }
         let channel = order.channel.clone();
         order.payments.push(Payment {
             id: payment.id.clone(),
@@ -24,7 +28,7 @@ impl Rules<'_> {
             recorded_at: now,
         });
         order.tell(now, "payment_recorded", payment.id.clone());
-        let (state, total) = (order.state, order.total);
+        let (state, asked) = (order.state, pricing::asked(order));
         let has = order.captured().saturating_sub(order.refunded());
         self.world.claim_payment(&channel, &payment.id, id);
         match state {
@@ -34,7 +38,7 @@ impl Rules<'_> {
                 self.refund_due(id, "excess", "paid too much")?;
             }
             State::PendingPayment => {}
-            State::Expired if has >= total => self.pay_late(id)?,
+            State::Expired if has >= asked => self.pay_late(id)?,
             State::Expired => self.refund_due(id, "late", "paid after expiry")?,
             State::Cancelled => self.refund_due(id, "late", "paid after the order ended")?,
             _ => self.refund_due(id, "excess", "paid too much")?,
