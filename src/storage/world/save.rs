@@ -69,9 +69,10 @@ impl<T: Table + Clone + PartialEq> Changes<T> {
         }
     }
 
+    /// Changed ones first: a unique key may pass from an old row to a new one.
     async fn write(self, tx: &mut Tx) -> Result<()> {
-        insert_rows(tx, self.new).await?;
-        update_rows(tx, self.changed).await
+        update_rows(tx, self.changed).await?;
+        insert_rows(tx, self.new).await
     }
 }
 
