@@ -43,6 +43,9 @@ enum Format {
 pub fn init(default: &str) -> Result<(), Error> {
     let filter = filter(std::env::var(FILTER).ok().as_deref(), default)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written (the log's disk is full) is lost; to complain of that on the
+    // same stderr would panic in whoever logs.
+    let lines = lines.log_internal_errors(false);
     let done = match format(std::env::var(FORMAT).ok().as_deref())? {
         Format::Json => lines.json().flatten_event(true).finish().try_init(),
         Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).finish().try_init(),

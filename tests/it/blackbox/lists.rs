@@ -74,7 +74,7 @@ async fn filters_show_what_they_say() {
     assert_eq!(count("/v1/holds?state=settled").await, 1);
     assert_eq!(count("/v1/holds?sku=B&state=active").await, 2, "2 and 8");
     assert_eq!(count(&format!("/v1/ledger?order_id={}", placed[0])).await, 5);
-    assert_eq!(count("/v1/refunds?state=pending").await, 1, "6 was paid and cancelled");
+    assert_eq!(count("/v1/refunds?state=pending").await, 2, "3 overpaid, 6 paid and cancelled");
     assert_eq!(count("/v1/refunds?state=succeeded").await, 0);
     assert_eq!(count("/v1/alerts?state=open").await, 0);
     assert_eq!(count("/v1/purchase-orders").await, 0);

@@ -139,7 +139,7 @@ async fn c125_sums_that_leave_their_range_are_refused() {
     home.check_books().await;
 }
 
-/// The largest amounts that fit go all the way round: paid, overpaid, cancelled, refunded.
+/// The largest amounts that fit go all the way round; what would not fit is not taken.
 #[tokio::test]
 async fn c125_the_largest_amounts_come_back_whole() {
     let home = Home::new("");
@@ -148,22 +148,16 @@ async fn c125_the_largest_amounts_come_back_whole() {
     let most = "92233720368547758.07";
     let quoted = format!("\"{most}\"");
     let placed = daemon.post_text("/v1/orders", written("1", &quoted)).await;
-    if placed.status == 422 {
-        // A limit below the type's is as good, as long as it is a limit with a name.
-        assert!(!placed.fields().is_empty());
-        return;
-    }
     assert_eq!((placed.status, &placed.body["total"]), (201, &json!(most)));
     let id = placed.id();
     assert_eq!(daemon.pay(&id, "p1", most).await.ok()["state"], "confirmed");
-    let more = daemon.pay(&id, "p2", most).await;
-    assert!(matches!(more.status, 200 | 422), "{}", more.text);
+    for more in [most, "0.01"] {
+        assert_eq!(daemon.pay(&id, "p2", more).await.fields(), ["amount"], "{more}");
+    }
     let ended = daemon.cancel(&id).await.ok();
-    assert_eq!(ended["paid"], ended["refunded"], "{ended}");
-    assert!(!home.log().contains("panicked"), "{}", home.log());
-    let refunds = ended["refunds"].as_array().expect("refunds");
-    assert!(refunds.iter().all(|r| r["amount"] == most), "{ended}");
-    assert_eq!(refunds.len(), ended["payments"].as_array().map_or(0, Vec::len));
+    assert_eq!((&ended["paid"], &ended["refunded"]), (&json!(most), &json!(most)));
+    assert_eq!(ended["payments"].as_array().map(Vec::len), Some(1));
+    home.check_books().await;
 }
 
 #[tokio::test]

@@ -159,6 +159,11 @@ async fn refuses(daemon: &Daemon<'_>, external_id: &str) {
     assert_eq!(problem["payment_recorded"], false);
 }
 
+async fn unavailable(daemon: &Daemon<'_>) -> bool {
+    let ready = daemon.get("/readyz").await;
+    ready.status == 503 && ready.body["status"] == "unavailable"
+}
+
 #[tokio::test]
 async fn c013_a_table_that_is_gone_is_no_reason_to_sell() {
     let home = Home::new("");
@@ -166,8 +171,7 @@ async fn c013_a_table_that_is_gone_is_no_reason_to_sell() {
     daemon.stocked("W1", 10).await;
     home.tamper("ALTER TABLE holds RENAME TO holds_gone").await;
     refuses(&daemon, "o1").await;
-    let ready = daemon.get("/readyz").await;
-    assert_eq!((ready.status, &ready.body["status"]), (503, &json!("unavailable")));
+    eventually("readiness is red", async || unavailable(&daemon).await).await;
     assert_eq!(daemon.get("/healthz").await.status, 200, "the process itself is fine");
     home.tamper("ALTER TABLE holds_gone RENAME TO holds").await;
     eventually("it is back", async || daemon.get("/readyz").await.status == 200).await;
@@ -176,11 +180,15 @@ async fn c013_a_table_that_is_gone_is_no_reason_to_sell() {
     home.check_books().await;
 }
 
-/// A full disk, by a limit on the size of files.
+/// A full disk, by a limit on the size of files; the signal that goes with it is no disk's.
 #[tokio::test]
 async fn c013_a_full_disk_takes_no_order() {
     let home = Home::new("");
-    let daemon = home.serve().await;
+    let serve = home.command(&["serve"]);
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(serve.as_std().get_program());
+    command.args(serve.as_std().get_args()).kill_on_drop(true);
+    let daemon = home.start(command).await;
     daemon.stocked("W1", 100_000).await;
     daemon.placed("before", "W1", 1).await;
     let limit = |bytes: &str| {
@@ -192,8 +200,7 @@ async fn c013_a_full_disk_takes_no_order() {
     };
     limit("1024");
     refuses(&daemon, "full").await;
-    let ready = daemon.get("/readyz").await;
-    assert_eq!((ready.status, &ready.body["status"]), (503, &json!("unavailable")));
+    eventually("readiness is red", async || unavailable(&daemon).await).await;
     assert_eq!(home.number("SELECT count(*) FROM orders").await, 1);
     assert_eq!(daemon.figures("W1").await.1, 1, "reading goes on");
     limit("unlimited");

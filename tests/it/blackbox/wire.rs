@@ -143,7 +143,6 @@ async fn what_is_not_there_is_said_to_be_so() {
         "/v1/orders/x/y",
         "//v1/orders",
         "/v1/ORDERS",
-        "/v1/orders/../orders",
         "/v1/skus/",
         "/favicon.ico",
         "/%00",
@@ -155,9 +154,7 @@ async fn what_is_not_there_is_said_to_be_so() {
     ] {
         let answer = daemon.get(path).await;
         assert!(matches!(answer.status, 400 | 404 | 422), "{path}: {}", answer.status);
-        if path != "/v1/orders/../orders" {
-            answer.is_problem();
-        }
+        answer.is_problem();
     }
     for (name, path, ..) in ENDPOINTS {
         let other = daemon.request(Method::PATCH, &filled(path));
