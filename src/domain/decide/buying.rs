@@ -83,7 +83,9 @@ impl Rules<'_> {
         let now = self.now;
         let purchase = self.purchase(&order, id)?;
         let surplus = purchase.trail.surplus.iter().find(|s| s.ended_at.is_none() && !s.paid);
-        if let Some(surplus) = surplus {
+        // While cancelling a surplus order goes unanswered, the recorded one has its turn too.
+        let others_turn = purchase.state.is_placed() && purchase.trail.unanswered % 2 == 1;
+        if let Some(surplus) = surplus.filter(|_| !others_turn) {
             let supplier_order_id = surplus.supplier_order_id.clone();
             return Ok(Outcome::Step(PurchaseStep::Cancel { supplier_order_id }));
         }

@@ -279,6 +279,23 @@ fn a_paid_surplus_counts_only_until_it_is_surely_in_the_figure() {
 }
 
 #[test]
+fn a_surplus_that_cannot_be_cancelled_does_not_keep_the_purchase_from_being_read() {
+    let mut b = bench();
+    b.bought("o1", 2, "e1");
+    let twice = ["e1", "e9"].map(|id| b.upstream("o1-east-1", id, UpstreamState::AwaitingPayment));
+    let (late, answer) = (Some((b.now, 0)), Ok(twice.to_vec()));
+    b.run(Command::LookedUp { purchase: "o1-east-1".into(), late, answer });
+    for _ in 0..2 {
+        let step = b.claim("o1-east-1");
+        assert_eq!(step, PurchaseStep::Cancel { supplier_order_id: "e9".into() });
+        b.cancelled_upstream("o1-east-1", "e9", Err(silence()));
+        let step = b.claim("o1-east-1");
+        assert_eq!(step, PurchaseStep::Poll { supplier_order_id: "e1".into() });
+        b.poll("o1-east-1", UpstreamState::AwaitingPayment);
+    }
+}
+
+#[test]
 fn the_other_supplier_keeps_its_place_while_a_cancel_waits_and_ops_may_go_on() {
     let mut b = bench();
     b.feed("west:z:", 20);

@@ -226,3 +226,21 @@ fn a_definite_answer_ends_attention() {
     b.poll("o1-east-1", UpstreamState::Paid);
     assert_eq!(b.figures("east:x:"), (9, 0, 2));
 }
+
+#[test]
+fn orders_that_others_are_at_work_on_are_not_forgotten() {
+    let mut b = Bench::new();
+    b.feed("east:x:", 9);
+    b.paid("o1", &[("C", 2, 100)]);
+    b.confirm_due(&["o1"]);
+    b.store.busy = 100;
+    let owner = "confirm:east:x:".to_owned();
+    let lock = Command::LockItem { level: "east:x:".into(), owner };
+    assert_eq!(b.run(lock), Outcome::Again(Some(b.now + Span::secs(1))));
+    b.store.busy = 0;
+    let token = b.lock("east:x:");
+    b.store.busy = 100;
+    let answer = Ok(b.reading("east:x:", 9));
+    let judge = Command::JudgeItem { level: "east:x:".into(), token, answer, polled: true };
+    assert_eq!(b.run(judge), Outcome::Again(Some(b.now + Span::secs(1))));
+}
