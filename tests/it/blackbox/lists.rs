@@ -76,7 +76,6 @@ async fn filters_show_what_they_say() {
     assert_eq!(count(&format!("/v1/ledger?order_id={}", placed[0])).await, 5);
     assert_eq!(count("/v1/refunds?state=pending").await, 2, "3 overpaid, 6 paid and cancelled");
     assert_eq!(count("/v1/refunds?state=succeeded").await, 0);
-    assert_eq!(count("/v1/alerts?state=open").await, 0);
     assert_eq!(count("/v1/purchase-orders").await, 0);
     assert_eq!(count("/v1/suppliers").await, 0);
 }

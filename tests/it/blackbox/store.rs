@@ -165,6 +165,23 @@ async fn unavailable(daemon: &Daemon<'_>) -> bool {
 }
 
 #[tokio::test]
+async fn c013_a_store_that_may_only_be_read_takes_nothing() {
+    let home = Home::new("");
+    std::fs::write(home.path("c.csv"), "sku,warehouse_quantity\nW1,9\n").expect("written");
+    home.run(&["stock", "import", "c.csv"]).await.ok();
+    let mut command = home.command(&["serve"]);
+    let url = format!("sqlite://{}?mode=ro", home.database().display());
+    command.env("STOCKHOLD_STORAGE__URL", url);
+    let daemon = home.start(command).await;
+    eventually("readiness is red", async || unavailable(&daemon).await).await;
+    refuses(&daemon, "o1").await;
+    assert_eq!(daemon.figures("W1").await, (9, 0, 0, 9), "reading goes on");
+    assert_eq!(daemon.get("/healthz").await.status, 200);
+    daemon.stop().await;
+    home.serve().await.placed("o1", "W1", 1).await;
+}
+
+#[tokio::test]
 async fn c013_a_table_that_is_gone_is_no_reason_to_sell() {
     let home = Home::new("");
     let daemon = home.serve().await;
