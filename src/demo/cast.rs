@@ -96,7 +96,7 @@ const fn crowd(
 use Pays::{After, Late, Never, Twice, WithOrder};
 
 /// The night's crowds. Of the first, the creates are lost (`night`).
-const CROWDS: [Crowd; 18] = [
+const CROWDS: [Crowd; 20] = [
     crowd("early", (1, 1), &[("BAG-01", 1)], &[(6, WithOrder)]),
     // They hold every camera and let them go; the buyers take them; then the late ones pay.
     crowd("dreamer", (3, 0), &[("FLASH-CAM", 1)], &[(6, Never), (8, Late(22))]),
@@ -107,7 +107,9 @@ const CROWDS: [Crowd; 18] = [
         &[("FLASH-TURN", 1)],
         &[(20, WithOrder), (10, After(1)), (15, Never)],
     ),
+    crowd("turntable again", (24, 4), &[("FLASH-TURN", 1)], &[(10, WithOrder)]),
     crowd("coat", (4, 10), &[("COAT-L", 1)], &[(25, After(3)), (20, Never), (5, WithOrder)]),
+    crowd("coat again", (29, 8), &[("COAT-L", 1)], &[(20, WithOrder), (5, After(1))]),
     crowd("mug", (5, 30), &[("MUG-01", 1)], &[(35, WithOrder), (30, After(4)), (5, Twice(2))]),
     crowd("mugs", (5, 5), &[("MUG-01", 3)], &[(5, Never), (6, Late(45))]),
     Crowd {
@@ -118,9 +120,9 @@ const CROWDS: [Crowd; 18] = [
     crowd("runner", (7, 12), &[("SHOE-43", 1)], &[(8, WithOrder), (8, After(3)), (4, Never)]),
     Crowd {
         keeps_rest: true,
-        ..crowd("desk", (3, 1), &[("MUG-01", 1), ("LAMP-01", 1)], &[(4, WithOrder)])
+        ..crowd("desk", (4, 1), &[("MUG-01", 1), ("LAMP-01", 1)], &[(4, WithOrder)])
     },
-    crowd("lamp", (4, 2), &[("LAMP-01", 1)], &[(8, WithOrder), (4, After(2))]),
+    crowd("lamp", (5, 2), &[("LAMP-01", 1)], &[(8, WithOrder), (4, After(2))]),
     crowd("too late", (20, 15), &[("LAMP-01", 1)], &[(6, WithOrder)]),
     crowd("bag", (9, 15), &[("BAG-01", 1)], &[(8, WithOrder), (4, After(5)), (3, Never)]),
     Crowd { cancels: Some(8), ..crowd("unsure", (9, 5), &[("BAG-01", 1)], &[(3, WithOrder)]) },
@@ -156,7 +158,7 @@ pub fn everybody() -> Vec<Customer> {
                     9 => Repeats::Changed,
                     _ => Repeats::Not,
                 },
-                notified_twice: people.len() % 7 == 0,
+                notified_twice: people.len().is_multiple_of(7),
                 cancels: crowd.cancels,
                 keeps_rest: crowd.keeps_rest,
             });

@@ -12,6 +12,10 @@ pub const CHANNEL: &str = "web";
 /// A late payer looks so often whether the order has expired, story minutes.
 const LOOKS_EVERY: i64 = 1;
 const LOOKS: usize = 150;
+/// Who is told that the figures are too old tries again so often, so many story minutes later: they
+/// grow old for a moment when the machine, or a supplier that hangs, is slower than the story.
+const TRIES: usize = 12;
+const TRIES_AFTER: i64 = 2;
 
 /// What became of a payment after expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,23 @@ pub async fn live(customer: Customer, shop: Shop, story: Story) -> Visit {
     evening.visit
 }
 
+/// Places an order, again where the supplier's figures were too old to sell by.
+async fn submit(
+    shop: &Shop,
+    story: Story,
+    body: &Value,
+    key: Option<&str>,
+) -> Result<Reply, String> {
+    for _ in 0..TRIES {
+        let reply = shop.post("/v1/orders", body, key).await?;
+        if reply.code() != "stale_feed" {
+            return Ok(reply);
+        }
+        story.pass(TRIES_AFTER).await;
+    }
+    shop.post("/v1/orders", body, key).await
+}
+
 struct Evening {
     customer: Customer,
     shop: Shop,
@@ -100,7 +121,8 @@ impl Evening {
     async fn place(&mut self) -> Result<(), String> {
         let body = self.body(0);
         let shop = self.shop.clone();
-        let send = |key| shop.post("/v1/orders", &body, key);
+        let story = self.story;
+        let send = |key| submit(&shop, story, &body, key);
         match self.customer.repeats {
             Repeats::Not => self.note(send(None).await?)?,
             Repeats::AtOnce => {

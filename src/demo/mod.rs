@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::folder::Folder;
 use self::pace::Story;
@@ -31,6 +32,7 @@ use self::shop::Shop;
 use self::verdict::Verdict;
 use crate::app::daemon::Daemon;
 use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::lifecycle::{Death, End, Lifecycle, Signals};
 use crate::settings::{self, Settings, Sources};
 use crate::suppliers::simulator::{self, Handle, Simulator};
@@ -58,12 +60,30 @@ pub async fn run(keep: bool) -> Result<ExitCode, String> {
     let life = Lifecycle::new();
     let signals = Signals::of_the_process().map_err(|e| e.to_string())?;
     let daemon = Daemon::start(&settings, Clock::System, &life).await?;
-    let stopping = life.stopping();
+    let (stopping, home) = (life.stopping(), CancellationToken::new());
     let running = tokio::spawn(life.clone().run(GRACE, signals));
+    let stage = Stage {
+        shop: Shop::new(format!("http://{}", daemon.address))?,
+        supplier: supplier.clone(),
+        people: life.tracker().clone(),
+        home: home.clone(),
+    };
     let played = tokio::select! {
-        played = play(&daemon, &supplier, &stopping, began, keep) => played,
+        played = play(&stage, &daemon.engine, began) => played,
         () = stopping.cancelled() => Err("stopped before the night was over".to_owned()),
     };
+    if !keep {
+        home.cancel();
+    }
+    let played = played.map(|(verdict, text)| {
+        print(&format!("{text}after {} s on the clock\n", began.elapsed().as_secs()));
+        verdict
+    });
+    if keep && played.is_ok() {
+        print(&invitation(&stage.shop.url));
+        stopping.cancelled().await;
+    }
+    home.cancel();
     life.stop();
     let end = running.await.map_err(|e| e.to_string())?;
     daemon.stop().await;
@@ -74,6 +94,15 @@ pub async fn run(keep: bool) -> Result<ExitCode, String> {
         (Ok(_), _) => Ok(ExitCode::FAILURE),
         (Err(wrong), _) => Err(wrong),
     }
+}
+
+/// Where the night is played.
+struct Stage {
+    shop: Shop,
+    supplier: Handle,
+    /// Ops, and whoever pays at the supplier; they go when `home` is cancelled.
+    people: TaskTracker,
+    home: CancellationToken,
 }
 
 async fn simulator() -> Result<Handle, String> {
@@ -95,42 +124,28 @@ fn settings(folder: &Folder, supplier: &Handle) -> Result<Settings, String> {
     Ok(settings::load(&sources).map_err(|e| e.to_string())?.settings)
 }
 
-async fn play(
-    daemon: &Daemon,
-    supplier: &Handle,
-    stopping: &CancellationToken,
-    began: Instant,
-    keep: bool,
-) -> Result<Verdict, String> {
-    let shop = Shop::new(format!("http://{}", daemon.address))?;
-    let stop = stopping.child_token();
-    let rows = night::prepare(&shop, &daemon.engine).await?;
+/// The judgement, and the end of the night on paper.
+async fn play(stage: &Stage, engine: &Engine, began: Instant) -> Result<(Verdict, String), String> {
+    let Stage { shop, supplier, people, home } = stage;
+    let rows = night::prepare(shop, engine).await?;
     let story = Story::open();
     story.say(&format!("{} SKUs imported; the shop is open at {}", rows.len(), shop.url));
-    let ops = tokio::spawn(people::ops(shop.clone(), story, stop.clone()));
-    let buyer = people::supplier(supplier.clone(), Clock::System, story, stop.clone());
-    let buyer = tokio::spawn(buyer);
+    people.spawn(people::ops(shop.clone(), story, home.clone()));
+    people.spawn(people::supplier(supplier.clone(), Clock::System, story, home.clone()));
     let books = async {
-        let night = night::play(&shop, supplier, story).await?;
-        let rested = night::rest(&shop, supplier);
+        let night = night::play(shop, supplier, story).await?;
+        let rested = night::rest(shop, supplier);
         match tokio::time::timeout_at(began + REST_WITHIN, rested).await {
             Ok(rested) => rested?,
             Err(_) => story.say("the time is over, and not everything has come to rest"),
         }
-        books::read(&shop, supplier, &rows, night).await
+        books::read(shop, supplier, &rows, night).await
     };
     let books = tokio::time::timeout_at(began + LIMIT, books);
     let books = books.await.map_err(|_| format!("not over after {} s", LIMIT.as_secs()))??;
     let verdict = verdict::judge(&books);
-    let took = began.elapsed().as_secs();
-    print(&format!("{}{took} s on the clock\n", table::text(&books, &verdict)));
-    if keep {
-        print(&invitation(&shop.url));
-        stopping.cancelled().await;
-    }
-    stop.cancel();
-    let _ = tokio::join!(ops, buyer);
-    Ok(verdict)
+    let text = table::text(&books, &verdict);
+    Ok((verdict, text))
 }
 
 /// What one can do with a kept demo.
@@ -149,4 +164,28 @@ fn invitation(url: &str) -> String {
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
     let _ = std::io::stdout().flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Span;
+
+    #[tokio::test]
+    async fn the_night_is_scaled_by_its_settings_alone() {
+        let folder = Folder::new().expect("a folder");
+        let supplier = simulator().await.expect("a simulator");
+        let lag = supplier.settings().conduct(simulator::Api::Product).lag;
+        assert_eq!(lag, Span::secs(8)); // 40 minutes at 200 ms each
+        let settings = settings(&folder, &supplier).expect("settings");
+        let [terms] = settings.suppliers.as_slice() else {
+            panic!("one supplier");
+        };
+        assert_eq!((terms.sync_interval, terms.declared_lag), (Span::secs(2), lag));
+        assert_eq!(settings.holds.ttl_normal, Span::secs(6));
+        assert_eq!(settings.holds.ttl_flash, Span::secs(1));
+        assert_eq!(settings.confirm.delay, Span::secs(1));
+        assert_eq!(terms.gateway, supplier.gateway_url());
+        assert_eq!(settings.server.listen.port(), 0);
+    }
 }

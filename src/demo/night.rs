@@ -21,7 +21,7 @@ use crate::suppliers::simulator::{Api, Fault, Handle, Status};
 const CATALOGUE: &str = include_str!("../../fixtures/catalog/demo.csv");
 /// What other buyers take while nobody looks.
 const LAMP: (&str, &str) = ("LAMP-01", "602101010101");
-const LAMPS_GO_AT: i64 = 8;
+const LAMPS_GO_AT: i64 = 7;
 const THROTTLED_AT: i64 = 26;
 /// First figures, or the sight of the lamps being gone, take no longer.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -22,14 +22,16 @@ const PAID_AFTER: i64 = 10;
 
 /// Ops: make the refunds, hand the warehouse's goods to the carrier, decide what nobody else can.
 pub async fn ops(shop: Shop, story: Story, stop: CancellationToken) {
-    let mut carrier_at = CARRIER_EVERY;
+    let (mut carrier_at, mut told) = (CARRIER_EVERY, String::new());
     while !stop.is_cancelled() {
         let mut round = refunds(&shop).await;
         if round.is_ok() && story.minutes() >= carrier_at {
             carrier_at = story.minutes() + CARRIER_EVERY;
-            round = floor(&shop, story).await;
+            round = floor(&shop, story, &mut told).await;
         }
-        if let Err(wrong) = round {
+        if let Err(wrong) = round
+            && !stop.is_cancelled()
+        {
             story.say(&format!("ops could not: {wrong}"));
         }
         tokio::select! {
@@ -51,15 +53,19 @@ async fn refunds(shop: &Shop) -> Result<(), String> {
 }
 
 /// Looks at all orders: ships what is the warehouse's, decides what is in attention, tells how many
-/// stand where.
-async fn floor(shop: &Shop, story: Story) -> Result<(), String> {
+/// stand where if that is news.
+async fn floor(shop: &Shop, story: Story, told: &mut String) -> Result<(), String> {
     let orders: Vec<OrderView> = shop.list("/v1/orders", "").await?;
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for order in &orders {
         *states.entry(&order.state).or_default() += 1;
     }
     let states: Vec<String> = states.iter().map(|(state, n)| format!("{n} {state}")).collect();
-    story.say(&format!("{} orders: {}", orders.len(), states.join(", ")));
+    let standing = format!("{} orders: {}", orders.len(), states.join(", "));
+    if standing != *told {
+        story.say(&standing);
+        *told = standing;
+    }
     for order in &orders {
         match order.state.as_str() {
             "confirmed" => ship(shop, order).await?,

@@ -278,8 +278,7 @@ fn accounts(books: &Books) -> Check {
         let Some(order) = order else { continue };
         looked_at += 1;
         let captured: i64 = visit.captured.iter().map(|(_, cents)| cents).sum();
-        // An order that was let go unpaid is owed nothing.
-        let owed = if captured == 0 && order.state == "expired" { 0 } else { kept(visit, order) };
+        let owed = kept(visit, order);
         let back = back.get(order.id.as_str()).copied().unwrap_or(0);
         if cents(&order.paid) != Ok(captured) {
             let paid = &order.paid;

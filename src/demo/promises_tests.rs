@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::books::{Figures, Goods};
-use super::super::shop::RefundView;
 use super::*;
+use crate::demo::books::{Figures, Goods};
+use crate::demo::shop::RefundView;
 
 const LEVEL: &str = "s1688:61:";
 

@@ -199,11 +199,6 @@ impl OrderView {
     pub fn at_rest(&self) -> bool {
         matches!(self.state.as_str(), "cancelled" | "expired" | "shipped" | "completed")
     }
-
-    /// Whether something happened to it, whatever the detail.
-    pub fn has(&self, event: &str) -> bool {
-        self.timeline.iter().any(|e| e.event == event)
-    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -218,7 +213,6 @@ pub struct LineView {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct AllocationView {
-    pub source: String,
     pub kind: String,
     pub quantity: i64,
     pub hold_state: String,
@@ -226,7 +220,6 @@ pub struct AllocationView {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PurchaseView {
-    pub supplier: String,
     pub reference: String,
     pub state: String,
     pub attempts: i64,
@@ -296,7 +289,6 @@ pub struct SourceView {
 pub struct SupplierView {
     pub observed_lag_seconds: i64,
     pub lock_ttl_seconds: i64,
-    pub stale_after_seconds: i64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
