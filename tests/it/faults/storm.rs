@@ -145,7 +145,7 @@ fn seed(usual: u64) -> u64 {
 async fn shop(refunder: &Refunder, seed: u64, counts_at: CountsAt) -> World {
     let offers = offers();
     let selling: Vec<(&str, i64)> = offers.iter().map(|id| (id.as_str(), 40)).collect();
-    let mut keys = format!("{}[supplier]\nrequest_timeout = \"1s\"\n", refunder.keys());
+    let mut keys = format!("{}[supplier]\nrequest_timeout = \"2s\"\n", refunder.keys());
     if counts_at == CountsAt::Order {
         keys += "stock_counts_at = \"order\"\nstock_counts_verified = true\n";
     }
