@@ -160,6 +160,21 @@ pub fn event(n: i64, event: &str) -> Event {
     Event { n, at: at(100 + n), event: event.into(), detail: format!("detail {n}") }
 }
 
+fn shipment() -> Shipment {
+    Shipment {
+        at: at(500),
+        lines: vec![(1, 1)],
+        carrier: "SF".into(),
+        tracking_number: "SF0001".into(),
+    }
+}
+
+/// A line of which `gone` units each are cancelled, shipped and returned.
+fn line(no: i64, quantity: i64, unit_price: i64, gone: i64) -> Line {
+    let sku = SkuKey::from("SHOE-42");
+    Line { no, sku, quantity, unit_price, cancelled: gone, shipped: gone, returned: gone }
+}
+
 /// An order with every field set, in both sources, paid, partly bought and partly refunded.
 pub fn full(id: &str) -> Order {
     let order = OrderId::from(id);
@@ -191,26 +206,7 @@ pub fn full(id: &str) -> Order {
         ship_to: Some(Address {
             name: "王小明".into(), city: "杭州".into(), ..Address::default()
         }),
-        lines: vec![
-            Line {
-                no: 1,
-                sku: SkuKey::from("SHOE-42"),
-                quantity: 8,
-                unit_price: 1999,
-                cancelled: 1,
-                shipped: 1,
-                returned: 1,
-            },
-            Line {
-                no: 2,
-                sku: SkuKey::from("SHOE-42"),
-                quantity: 1,
-                unit_price: 0,
-                cancelled: 0,
-                shipped: 0,
-                returned: 0,
-            },
-        ],
+        lines: vec![line(1, 8, 1999, 1), line(2, 1, 0, 0)],
         holds: vec![
             hold(1, 1, &warehouse(), 1, HoldState::Committed),
             bought,
@@ -241,12 +237,7 @@ pub fn full(id: &str) -> Order {
             deadline_at: Some(at(86_700)),
         }],
         purchases: vec![purchase],
-        shipments: vec![Shipment {
-            at: at(500),
-            lines: vec![(1, 1)],
-            carrier: "SF".into(),
-            tracking_number: "SF0001".into(),
-        }],
+        shipments: vec![shipment()],
         events: vec![event(1, "order_placed"), event(2, "order_paid")],
         ..unpaid(id, 1, at(1900))
     }

@@ -4,6 +4,7 @@ mod engine;
 mod fences;
 mod runner;
 mod schedules;
+mod shop;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
