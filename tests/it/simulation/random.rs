@@ -83,7 +83,7 @@ fn start(s: &Setting) -> Sim {
     };
     let mut sim = open(policy(s.counts_at_order), &habits, s.seed, s.stock);
     // In some lives the bounds are narrow and other transactions are at work on the same orders.
-    if s.seed % 3 == 0 {
+    if s.seed.is_multiple_of(3) {
         (sim.store.most, sim.store.busy) = (2, 15);
     }
     sim
