@@ -29,9 +29,10 @@ pub enum Command {
         #[arg(long, value_name = "ADDRESS:PORT")]
         listen: Option<String>,
     },
-    /// Run the daemon with a simulated supplier and a small catalogue, in a temporary folder.
+    /// Play a busy night against a daemon with a simulated supplier, in a temporary folder; the exit
+    /// code says whether every promise held.
     Demo {
-        /// Keep the folder afterwards.
+        /// Stay up afterwards, until Ctrl-C.
         #[arg(long)]
         keep: bool,
     },

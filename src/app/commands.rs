@@ -33,7 +33,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::CheckConfig => check_config(cli.config),
         Command::Openapi => openapi(),
         Command::Serve { listen } => with_runtime(serve(cli.config, listen)),
-        Command::Demo { keep } => with_runtime(crate::demo::run(keep)),
+        // What goes wrong there is the story: it is told on stdout.
+        Command::Demo { keep } => with_runtime_and_log("error", crate::demo::run(keep)),
         Command::SimulateSupplier { settings, listen } => {
             let served = async move { simulator::serve_cli(settings, listen).await };
             with_runtime(served.map_ok(|()| ExitCode::SUCCESS).map_err(|e| e.to_string()))
@@ -51,7 +52,11 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 fn with_runtime(work: impl Future<Output = Outcome>) -> Outcome {
-    telemetry::init().map_err(|e| e.to_string())?;
+    with_runtime_and_log("info", work)
+}
+
+fn with_runtime_and_log(filter: &str, work: impl Future<Output = Outcome>) -> Outcome {
+    telemetry::init(filter).map_err(|e| e.to_string())?;
     // An HTTP client without an installed provider would panic; a second installation is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

@@ -88,10 +88,10 @@ impl Daemon {
             db: db.clone(),
             policy: rules,
             clock: clock.clone(),
-            ids,
+            ids: ids.clone(),
             keys: http::auth::Keys::new(&settings.server.keys),
-            operations: Arc::new(ByHand { db: db.clone(), clock }),
-            probe: readiness::probe(db.clone(), life),
+            operations: Arc::new(ByHand { db: db.clone(), clock: clock.clone() }),
+            probe: readiness::probe(db.clone(), clock, ids, life),
             metrics,
             running: http::Running::default(),
         };

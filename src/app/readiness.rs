@@ -1,29 +1,45 @@
-//! What `/readyz` says of everything but the store: coordination (in this process, so always
-//! there) and the schedules, by the watchdog's open alerts.
+//! What `/readyz` says beside whether the store answers reads: whether it takes writes, coordination
+//! (in this process, so always there), and the schedules, by the watchdog's open alerts.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::clock::Clock;
 use crate::domain::alert::AlertKind;
 use crate::http::health::{Check, Condition, Probe};
+use crate::ids::Ids;
 use crate::lifecycle::Lifecycle;
-use crate::storage::{self, Db, alerts};
+use crate::storage::{self, Db, alerts, groups};
 
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Alerts looked through.
 const MOST: i64 = 500;
 
+/// What was found at the last look.
+#[derive(Default)]
+struct Seen {
+    takes_no_writes: bool,
+    missed: Vec<String>,
+}
+
 /// The probe, and a supervised task that keeps it up to date.
-pub fn probe(db: Db, life: &Lifecycle) -> Probe {
-    let (missed, seen) = watch::channel(Vec::new());
+pub fn probe(db: Db, clock: Clock, ids: Ids, life: &Lifecycle) -> Probe {
+    let (seen, latest) = watch::channel(Seen::default());
     let stopping = life.stopping();
     life.supervise("readiness", async move {
         loop {
-            if let Ok(names) = missed_schedules(&db).await {
-                missed.send_replace(names);
+            let now = clock.now();
+            let rehearsed = groups::rehearse(&db, ids.next(now), now).await;
+            if let Err(error) = &rehearsed {
+                tracing::warn!(error = %error, "the store takes no writes");
             }
+            let missed = missed_schedules(&db).await;
+            seen.send_modify(|seen| {
+                seen.takes_no_writes = rehearsed.is_err();
+                seen.missed = missed.unwrap_or_else(|_| std::mem::take(&mut seen.missed));
+            });
             tokio::select! {
                 () = stopping.cancelled() => return Ok::<(), Infallible>(()),
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -31,14 +47,19 @@ pub fn probe(db: Db, life: &Lifecycle) -> Probe {
         }
     });
     std::sync::Arc::new(move || {
-        let missed = seen.borrow();
-        let schedules = if missed.is_empty() {
+        let seen = latest.borrow();
+        let writes = if seen.takes_no_writes {
+            Check::failed("writes", Condition::Unavailable, "the store takes no writes")
+        } else {
+            Check::ready("writes")
+        };
+        let schedules = if seen.missed.is_empty() {
             Check::ready("schedules")
         } else {
-            let reason = format!("not run in time: {}", missed.join(", "));
+            let reason = format!("not run in time: {}", seen.missed.join(", "));
             Check::failed("schedules", Condition::Degraded, reason)
         };
-        vec![Check::ready("coordination"), schedules]
+        vec![writes, Check::ready("coordination"), schedules]
     })
 }
 

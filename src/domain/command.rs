@@ -264,6 +264,50 @@ pub enum Command {
     Alerts(Vec<AlertChange>),
 }
 
+impl Command {
+    /// The order that it names.
+    fn order(&self) -> Option<&OrderId> {
+        match self {
+            Command::Pay { order, .. }
+            | Command::PaymentInProgress { order, .. }
+            | Command::Cancel { order, .. }
+            | Command::CancelLine { order, .. }
+            | Command::ShipTo { order, .. }
+            | Command::Decide { order, .. }
+            | Command::Ship { order, .. }
+            | Command::Complete { order }
+            | Command::RefundOrder { order, .. }
+            | Command::Due { order } => Some(order),
+            _ => None,
+        }
+    }
+
+    /// The purchase that it names.
+    fn purchase(&self) -> Option<&PurchaseId> {
+        match self {
+            Command::ClaimPurchase { purchase, .. }
+            | Command::Placed { purchase, .. }
+            | Command::LookedUp { purchase, .. }
+            | Command::Polled { purchase, .. }
+            | Command::CancelAnswered { purchase, .. }
+            | Command::RetryPurchase { purchase }
+            | Command::ResolvePurchase { purchase, .. } => Some(purchase),
+            _ => None,
+        }
+    }
+
+    /// The refund that it names.
+    fn refund(&self) -> Option<&RefundId> {
+        match self {
+            Command::ClaimRefund { refund }
+            | Command::RefundAnswered { refund, .. }
+            | Command::RetryRefund { refund }
+            | Command::ResolveRefund { refund, .. } => Some(refund),
+            _ => None,
+        }
+    }
+}
+
 /// What a group names. Storage turns it into a `World`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
@@ -316,6 +360,9 @@ impl Needs {
 
     /// Adds what a command names.
     pub fn add(&mut self, command: &Command) {
+        self.orders.extend(command.order().cloned());
+        self.purchases.extend(command.purchase().cloned());
+        self.refunds.extend(command.refund().cloned());
         match command {
             Command::Place(p) => {
                 self.external.insert((p.channel.clone(), p.external_id.clone()));
@@ -324,35 +371,21 @@ impl Needs {
                 self.skus.extend(p.lines.iter().map(|l| l.sku.clone()));
                 self.any_overdue = true;
             }
-            Command::Pay { order, payment } => {
-                self.orders.insert(order.clone());
+            Command::Pay { payment, .. } => {
                 self.payment_ids.insert(payment.id.clone());
                 self.skus_of_orders = true; // a late payment takes new holds
                 self.any_overdue = true;
             }
-            Command::CancelLine { order, .. } | Command::Due { order } => {
-                self.orders.insert(order.clone());
-                self.skus_of_orders = true;
+            Command::PaymentInProgress { payment_id, .. } => {
+                self.payment_ids.insert(payment_id.clone());
             }
-            Command::PaymentInProgress { order, .. }
-            | Command::Cancel { order, .. }
-            | Command::ShipTo { order, .. }
-            | Command::Decide { order, .. }
-            | Command::Ship { order, .. }
-            | Command::Complete { order }
-            | Command::RefundOrder { order, .. } => {
-                self.orders.insert(order.clone());
-            }
+            Command::CancelLine { .. } | Command::Due { .. } => self.skus_of_orders = true,
             Command::PutSku(sku) => self.add_sku(sku),
             Command::Import { rows, .. } => rows.iter().for_each(|row| self.add_sku(&row.sku)),
             Command::PauseSku { sku, .. } | Command::ResumeSku { sku, .. } => {
                 self.skus.insert(sku.clone());
             }
-            Command::AddAlias { sku, alias } => {
-                self.skus.extend([sku.clone(), alias.clone()]);
-            }
-            Command::PauseSupplier { .. } | Command::ResumeSupplier { .. } | Command::Alerts(_) => {
-            }
+            Command::AddAlias { sku, alias } => self.skus.extend([sku.clone(), alias.clone()]),
             Command::ChangeStock { sku, source, .. } => {
                 self.skus.insert(sku.clone());
                 self.counted.insert(LevelId::warehouse(source, sku));
@@ -370,22 +403,8 @@ impl Needs {
                 self.settling.insert(level.clone());
                 self.judged.insert(level.clone());
             }
-            Command::ClaimPurchase { purchase, .. }
-            | Command::Placed { purchase, .. }
-            | Command::LookedUp { purchase, .. }
-            | Command::Polled { purchase, .. }
-            | Command::CancelAnswered { purchase, .. }
-            | Command::RetryPurchase { purchase }
-            | Command::ResolvePurchase { purchase, .. } => {
-                self.purchases.insert(purchase.clone());
-                self.skus_of_orders = true;
-            }
-            Command::ClaimRefund { refund }
-            | Command::RefundAnswered { refund, .. }
-            | Command::RetryRefund { refund }
-            | Command::ResolveRefund { refund, .. } => {
-                self.refunds.insert(refund.clone());
-            }
+            _ if command.purchase().is_some() => self.skus_of_orders = true,
+            _ => {}
         }
     }
 

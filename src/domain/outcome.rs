@@ -180,6 +180,8 @@ pub enum Ask {
     Overdue(BTreeSet<LevelId>),
     /// A counter of this level was about to leave its range: sum its holds.
     Recount(LevelId),
+    /// The open orders of this level, newest first, may have to give way to a count.
+    Counted(LevelId),
     /// The confirmed, unbought shares of these items are to be decided anew.
     Unbought(BTreeSet<LevelId>),
 }

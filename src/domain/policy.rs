@@ -60,6 +60,8 @@ pub struct Policy {
     pub suppliers: BTreeMap<SourceId, Terms>,
 }
 
+/// How long an idempotency key is kept where it is not kept for ever.
+pub const KEYS_KEPT: Span = Span::hours(24);
 /// An unanswered refund alerts after this.
 pub const REFUND_ALERT_AFTER: Span = Span::hours(24);
 /// In attention the supplier is still asked this often.

@@ -89,7 +89,7 @@ struct Undo {
     levels: BTreeMap<LevelId, Option<Level>>,
     orders: BTreeMap<OrderId, Option<Order>>,
     external: Vec<(String, String)>,
-    placement_keys: Vec<String>,
+    placement_keys: BTreeMap<String, Option<OrderId>>,
     payments: Vec<(String, String)>,
     refunds: Vec<RefundId>,
     purchases: Vec<PurchaseId>,
@@ -127,7 +127,7 @@ impl World {
         restore(&mut self.suppliers, undo.suppliers);
         undo.aliases.iter().for_each(|alias| drop(self.aliases.remove(alias)));
         undo.external.iter().for_each(|key| drop(self.external.remove(key)));
-        undo.placement_keys.iter().for_each(|key| drop(self.placement_keys.remove(key)));
+        restore(&mut self.placement_keys, undo.placement_keys);
         undo.payments.iter().for_each(|key| drop(self.payments.remove(key)));
         undo.refunds.iter().for_each(|id| drop(self.refunds.remove(id)));
         undo.purchases.iter().for_each(|id| drop(self.purchases.remove(id)));
@@ -184,11 +184,22 @@ impl World {
         self.undo.external.push(external.clone());
         self.external.insert(external, order.id.clone());
         if let Some((key, _)) = &order.idempotency {
-            self.undo.placement_keys.push(key.clone());
-            self.placement_keys.insert(key.clone(), order.id.clone());
+            let before = self.placement_keys.insert(key.clone(), order.id.clone());
+            self.undo.placement_keys.entry(key.clone()).or_insert(before);
         }
         self.undo.orders.entry(order.id.clone()).or_insert(None);
         self.orders.insert(order.id.clone(), order);
+    }
+
+    /// Takes an idempotency key off the order that was placed under it.
+    pub fn free_placement_key(&mut self, key: &str) {
+        let Some(order) = self.placement_keys.remove(key) else {
+            return;
+        };
+        if let Some(order) = self.order_mut(&order) {
+            order.idempotency = None;
+        }
+        self.undo.placement_keys.entry(key.to_owned()).or_insert(Some(order));
     }
 
     /// Notes that a payment id belongs to an order.

@@ -93,7 +93,7 @@ impl Group {
                 Err(Abort::Unchanged(decided)) => return Ok(decided),
                 Err(Abort::Committed) => return Ok(self.stashed()),
                 Err(Abort::Storage(error)) => return Err(error),
-                Err(Abort::More(asks)) => asks.into_iter().for_each(|(i, ask)| self.widen(i, ask)),
+                Err(Abort::More(asks)) => self.widen(asks),
             }
         }
     }
@@ -103,17 +103,30 @@ impl Group {
         stash.unwrap_or_default()
     }
 
-    fn widen(&mut self, command: usize, ask: Ask) {
+    /// Loads what is asked for the next time. A command is stuck only if it was given what it asks
+    /// for before: that another asks for the same in this attempt is not its fault.
+    fn widen(&mut self, asks: Vec<(usize, Ask)>) {
         let before = self.more.clone();
-        match ask {
-            Ask::Overdue(levels) => self.more.overdue.extend(levels),
-            Ask::Unbought(levels) => self.more.unbought.extend(levels),
-            Ask::Recount(level) => {
-                self.more.recount.insert(level);
+        for (command, ask) in asks {
+            let mut wider = before.clone();
+            extend(&mut wider, &ask);
+            if wider == before {
+                self.stuck.insert(command);
             }
+            extend(&mut self.more, &ask);
         }
-        if self.more == before {
-            self.stuck.insert(command);
+    }
+}
+
+fn extend(needs: &mut Needs, ask: &Ask) {
+    match ask {
+        Ask::Overdue(levels) => needs.overdue.extend(levels.iter().cloned()),
+        Ask::Unbought(levels) => needs.unbought.extend(levels.iter().cloned()),
+        Ask::Counted(level) => {
+            needs.counted.insert(level.clone());
+        }
+        Ask::Recount(level) => {
+            needs.recount.insert(level.clone());
         }
     }
 }
@@ -228,5 +241,22 @@ impl Deciding {
         };
         self.kept.insert(scope.clone(), kept.clone());
         self.new.push(Keep { scope, kept, for_ever: idempotency.for_ever });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_command_that_asks_again_for_what_it_was_given_is_stuck() {
+        let mut group = Group::new("g".into(), Arc::default());
+        let overdue = |level: &str| Ask::Overdue([level.into()].into());
+        group.widen(vec![(0, overdue("main:A")), (1, overdue("main:A")), (2, overdue("main:B"))]);
+        assert_eq!(group.stuck, BTreeSet::new());
+        assert_eq!(group.more.overdue, ["main:A".into(), "main:B".into()].into());
+        group.widen(vec![(1, overdue("main:B")), (3, Ask::Recount("main:A".into()))]);
+        assert_eq!(group.stuck, [1].into());
+        assert_eq!(group.more.recount, ["main:A".into()].into());
     }
 }

@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bulk::{Bulk, insert_rows_with};
-use super::db::Tx;
+use super::db::{Db, Tx};
 use super::error::{Error, Result};
 use super::sql::{Sql, args, list, texts};
 use super::table::table;
 use crate::clock::{Span, Timestamp};
+use crate::domain::policy::KEYS_KEPT;
 
-/// An answer is kept for 24 h where not for ever.
-pub const KEEP_ANSWERS: Span = Span::hours(24);
 /// A group's id is kept for longer than any commit can be under way.
 const KEEP_GROUPS: Span = Span::hours(1);
 
@@ -58,6 +57,10 @@ static KEEP: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
 });
 
 texts! {
+    TABLES = "SELECT 1 WHERE EXISTS (SELECT 1 FROM orders) OR EXISTS (SELECT 1 FROM order_lines)
+        OR EXISTS (SELECT 1 FROM holds) OR EXISTS (SELECT 1 FROM levels)
+        OR EXISTS (SELECT 1 FROM ledger) OR EXISTS (SELECT 1 FROM payments)
+        OR EXISTS (SELECT 1 FROM events) OR EXISTS (SELECT 1 FROM jobs)";
     BEGIN = "INSERT INTO command_groups (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
     KEPT = "SELECT api_key, path, key, body_hash, status, body, created_at, keep_until
         FROM idempotency WHERE key IN (LIST($1)) AND (keep_until IS NULL OR keep_until > $2)";
@@ -75,6 +78,20 @@ texts! {
 /// The database's.
 pub async fn begin_group(tx: &mut Tx, id: &str, now: Timestamp) -> Result<bool> {
     Ok(tx.run(&BEGIN, args![id, now]).await? > 0)
+}
+
+/// Whether orders could be taken: finds their tables, and commits a write as every group does.
+///
+/// # Errors
+/// The database's.
+pub async fn rehearse(db: &Db, id: String, now: Timestamp) -> Result<()> {
+    db.transact(move |tx| {
+        Box::pin(async move {
+            let _: Option<(i32,)> = tx.first(&TABLES, Vec::new()).await?;
+            begin_group(tx, &id, now).await.map(drop)
+        })
+    })
+    .await
 }
 
 /// The answers kept under these scopes.
@@ -123,7 +140,7 @@ pub async fn keep(tx: &mut Tx, answers: Vec<Keep>, now: Timestamp) -> Result<()>
                 status: i64::from(keep.kept.status),
                 body: keep.kept.body,
                 created_at: now,
-                keep_until: (!keep.for_ever).then_some(now + KEEP_ANSWERS),
+                keep_until: (!keep.for_ever).then_some(now + KEYS_KEPT),
             }
         })
         .collect();

@@ -27,6 +27,8 @@ texts! {
         ON CONFLICT (name) DO UPDATE
         SET last_slot = excluded.last_slot, last_started_at = excluded.last_started_at
         WHERE schedules.last_slot < excluded.last_slot";
+    REVIVE = "UPDATE jobs SET state = 'ready', attempts = 0, run_at = $2
+        WHERE key = $1 AND state = 'dead'";
     FINISHED = "UPDATE schedules SET last_finished_at = $2, last_outcome = $3 WHERE name = $1";
     LIST = "SELECT name, last_slot, last_started_at, last_finished_at, last_outcome
         FROM schedules ORDER BY name";
@@ -46,6 +48,8 @@ pub async fn tick(
     if tx.run(&TICK, args![name, slot, now]).await? == 0 {
         return Ok(false);
     }
+    // A regular job that was parked gets another chance with every tick.
+    tx.run(&REVIVE, args![job.key(), now]).await?;
     jobs::owe(tx, vec![JobRequest { job, run_at: now }], now).await?;
     Ok(true)
 }

@@ -56,11 +56,14 @@ impl Rules<'_> {
         }
         self.let_go(id, |_| true)?;
         let order = self.order_mut(id)?;
-        order.cancel_reason = Some(reason);
+        let shipped = order.lines.iter().any(|l| l.shipped > 0);
+        // What was shipped whole before the cancel got through is not cancelled.
+        if !shipped || order.lines.iter().any(|l| l.unshipped() > 0) {
+            order.cancel_reason = Some(reason);
+        }
         for line in &mut order.lines {
             line.cancelled = line.quantity.saturating_sub(line.shipped);
         }
-        let shipped = order.lines.iter().any(|l| l.shipped > 0);
         if shipped {
             self.tell(id, "rest_cancelled", reason.as_str())?;
             self.all_shipped(id)?;

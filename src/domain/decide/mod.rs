@@ -57,72 +57,65 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     fn apply(&mut self, command: &Command) -> Result<Outcome> {
+        use Command as C;
         match command {
-            Command::Place(placement) => self.place(placement),
-            Command::Pay { order, payment } => self.pay(order, payment),
-            Command::PaymentInProgress { order, payment_id } => {
+            C::Place(placement) => self.place(placement),
+            C::Pay { order, payment } => self.pay(order, payment),
+            C::PaymentInProgress { order, payment_id } => {
                 self.payment_in_progress(order, payment_id)
             }
-            Command::Cancel { order, reason } => self.cancel(order, *reason),
-            Command::CancelLine { order, line, quantity } => {
-                self.cancel_line(order, *line, *quantity)
-            }
-            Command::ShipTo { order, address } => self.ship_to(order, address),
-            Command::Decide { order, action } => self.decide_attention(order, *action),
-            Command::Ship { order, lines, carrier, tracking_number } => {
+            C::Cancel { order, reason } => self.cancel(order, *reason),
+            C::CancelLine { order, line, quantity } => self.cancel_line(order, *line, *quantity),
+            C::ShipTo { order, address } => self.ship_to(order, address),
+            C::Decide { order, action } => self.decide_attention(order, *action),
+            C::Ship { order, lines, carrier, tracking_number } => {
                 self.ship(order, lines, carrier, tracking_number)
             }
-            Command::Complete { order } => self.complete(order),
-            Command::RefundOrder { order, amount, reason } => {
-                self.refund_by_ops(order, *amount, reason)
-            }
-            Command::Due { order } => self.due(order),
+            C::Complete { order } => self.complete(order),
+            C::RefundOrder { order, amount, reason } => self.refund_by_ops(order, *amount, reason),
+            C::Due { order } => self.due(order),
 
-            Command::PutSku(sku) => self.put_sku(sku),
-            Command::Import { rows, set_quantities } => self.import(rows, *set_quantities),
-            Command::PauseSku { sku, what, reason } => self.pause_sku(sku, *what, Some(reason)),
-            Command::ResumeSku { sku, what, .. } => self.pause_sku(sku, *what, None),
-            Command::PauseSupplier { supplier, what, reason } => {
+            C::PutSku(sku) => self.put_sku(sku),
+            C::Import { rows, set_quantities } => self.import(rows, *set_quantities),
+            C::PauseSku { sku, what, reason } => self.pause_sku(sku, *what, Some(reason)),
+            C::ResumeSku { sku, what, .. } => self.pause_sku(sku, *what, None),
+            C::PauseSupplier { supplier, what, reason } => {
                 self.pause_supplier(supplier, *what, Some(reason))
             }
-            Command::ResumeSupplier { supplier, what, .. } => {
-                self.pause_supplier(supplier, *what, None)
-            }
-            Command::AddAlias { sku, alias } => self.add_alias(sku, alias),
-            Command::ChangeStock { sku, source, change, reason } => {
+            C::ResumeSupplier { supplier, what, .. } => self.pause_supplier(supplier, *what, None),
+            C::AddAlias { sku, alias } => self.add_alias(sku, alias),
+            C::ChangeStock { sku, source, change, reason } => {
                 self.change_stock(sku, source, change, reason)
             }
 
-            Command::Readings { readings, feed, .. } => self.take_readings(readings, *feed),
-            Command::LockItem { level, owner } => self.lock_item(level, owner),
-            Command::JudgeItem { level, token, answer, polled } => {
+            C::Readings { readings, feed, .. } => self.take_readings(readings, *feed),
+            C::LockItem { level, owner } => self.lock_item(level, owner),
+            C::JudgeItem { level, token, answer, polled } => {
                 self.judge_item(level, *token, answer, *polled)
             }
 
-            Command::ClaimPurchase { purchase, busy_for } => {
-                self.claim_purchase(purchase, *busy_for)
-            }
-            Command::Placed { purchase, attempt, sent, answer } => {
+            C::ClaimPurchase { purchase, busy_for } => self.claim_purchase(purchase, *busy_for),
+            C::Placed { purchase, attempt, sent, answer } => {
                 self.create_answered(purchase, *attempt, *sent, answer)
             }
-            Command::LookedUp { purchase, late, answer } => self.looked_up(purchase, *late, answer),
-            Command::Polled { purchase, answer } => self.polled(purchase, answer),
-            Command::CancelAnswered { purchase, supplier_order_id, answer } => {
+            C::LookedUp { purchase, late, answer } => self.looked_up(purchase, *late, answer),
+            C::Polled { purchase, answer } => self.polled(purchase, answer),
+            C::CancelAnswered { purchase, supplier_order_id, answer } => {
                 self.cancel_answered(purchase, supplier_order_id, answer)
             }
-            Command::RetryPurchase { purchase } => self.retry_purchase(purchase),
-            Command::ResolvePurchase { purchase, resolution } => {
+            C::RetryPurchase { purchase } => self.retry_purchase(purchase),
+            C::ResolvePurchase { purchase, resolution } => {
                 self.resolve_purchase(purchase, resolution)
             }
 
-            Command::ClaimRefund { refund } => self.claim_refund(refund),
-            Command::RefundAnswered { refund, answer } => self.refund_answered(refund, answer),
-            Command::RetryRefund { refund } => self.retry_refund(refund),
-            Command::ResolveRefund { refund, made, reference } => {
+            C::ClaimRefund { refund } => self.claim_refund(refund),
+            C::RefundAnswered { refund, answer } => self.refund_answered(refund, answer),
+            C::RetryRefund { refund } => self.retry_refund(refund),
+            C::ResolveRefund { refund, made, reference } => {
                 self.resolve_refund(refund, *made, reference.as_deref())
             }
 
-            Command::Alerts(changes) => {
+            C::Alerts(changes) => {
                 self.world.alerts.extend(changes.iter().cloned());
                 Ok(Outcome::Done)
             }

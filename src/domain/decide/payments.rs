@@ -16,6 +16,10 @@ impl Rules<'_> {
         }
         let now = self.now;
         let order = self.order_mut(id)?;
+        if order.captured().checked_add(payment.amount).is_none() {
+            let message = "is too large beside what was paid already";
+            return Err(Refusal::invalid("amount", message).into());
+        }
         let channel = order.channel.clone();
         order.payments.push(Payment {
             id: payment.id.clone(),

@@ -8,6 +8,7 @@ use crate::domain::command::{Placement, PlacementLine};
 use crate::domain::names::{LevelId, OrderId, SkuKey};
 use crate::domain::order::{Confirmation, Hold, HoldState, Line, Order, State};
 use crate::domain::outcome::{Ask, Outcome, Refusal, Stop, Touch};
+use crate::domain::policy::KEYS_KEPT;
 use crate::domain::pricing;
 use crate::domain::sku::{Kind, Sku};
 
@@ -68,17 +69,22 @@ impl Rules<'_> {
         self.answer(&id, Touch::Created)
     }
 
-    /// The first answer under the placement's own idempotency key.
-    fn replayed(&self, p: &Placement) -> Result<Option<Outcome>> {
+    /// The first answer under the placement's own idempotency key. A key whose time is over is
+    /// taken off its order, so that another may have it.
+    fn replayed(&mut self, p: &Placement) -> Result<Option<Outcome>> {
         let Some((key, hash)) = &p.idempotency else {
             return Ok(None);
         };
-        let Some(existing) = self.world.placement_keys.get(key) else {
+        let Some(existing) = self.world.placement_keys.get(key).cloned() else {
             return Ok(None);
         };
-        let order = self.order(existing)?;
+        let order = self.order(&existing)?;
+        if order.created_at + KEYS_KEPT <= self.now {
+            self.world.free_placement_key(key);
+            return Ok(None);
+        }
         if order.idempotency.as_ref().is_some_and(|(_, kept)| kept == hash) {
-            return self.answer(existing, Touch::Replayed).map(Some);
+            return self.answer(&existing, Touch::Replayed).map(Some);
         }
         Err(Refusal::KeyReused.into())
     }

@@ -127,7 +127,7 @@ impl Rules<'_> {
         if !self.wanted_still(order)? {
             return self.undone(order, id, reason);
         }
-        let first = self.purchase(order, id)?.generation == self.first_placed(order, id)?;
+        let first = !self.closed_before(order, id)?;
         let lines = self.undo_holds(order, id, reason)?;
         if first {
             self.hold_once_more(order, &lines)?;
@@ -137,12 +137,11 @@ impl Rules<'_> {
         self.keep_place(order, &lines)
     }
 
-    /// The lowest generation of the purchase's supplier in this order that was ever placed.
-    fn first_placed(&self, order: &OrderId, id: &PurchaseId) -> Result<i64> {
-        let supplier = self.purchase(order, id)?.supplier.clone();
-        let placed = self.order(order)?.purchases.iter().filter(|p| p.placed_at.is_some());
-        let same = placed.filter(|p| p.supplier == supplier);
-        Ok(same.map(|p| p.generation).min().unwrap_or(1))
+    /// Whether an earlier purchase of the same supplier for this order was placed and is gone.
+    fn closed_before(&self, order: &OrderId, id: &PurchaseId) -> Result<bool> {
+        let this = self.purchase(order, id)?;
+        let mut others = self.order(order)?.purchases.iter().filter(|p| &p.id != id);
+        Ok(others.any(|p| p.supplier == this.supplier && p.placed_at.is_some() && p.state.is_end()))
     }
 
     fn closed_by_seller(

@@ -6,7 +6,7 @@ use super::{Result, Rules};
 use crate::domain::command::StockChange;
 use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
 use crate::domain::order::{CancelReason, State};
-use crate::domain::outcome::{Outcome, Refusal, Stop};
+use crate::domain::outcome::{Ask, Outcome, Refusal, Stop};
 use crate::domain::sku::Kind;
 use crate::domain::stock::{Entry, MAX_FIGURE, Shift};
 
@@ -31,6 +31,9 @@ impl Rules<'_> {
                 return Err(Refusal::invalid("source", "the SKU has no such warehouse").into());
             }
         };
+        if !self.world.counted.contains_key(&id) {
+            return Err(Stop::More(Ask::Counted(id))); // the SKU was named by an alias
+        }
         let level = self.level(&id)?.clone();
         let (to, field, release) = match change {
             StockChange::Delta(by) => (level.quantity.checked_add(*by), "delta", false),

@@ -74,9 +74,10 @@ impl<T: Table + Clone + PartialEq> Changes<T> {
         }
     }
 
+    /// Changed ones first: a unique key may pass from an old row to a new one.
     fn write(self, batch: &mut Batch) {
-        batch.insert(self.new);
         batch.update(self.changed);
+        batch.insert(self.new);
     }
 }
 

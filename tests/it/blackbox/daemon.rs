@@ -222,7 +222,10 @@ const BOOKS: &str = "
     UNION ALL SELECT 'a line is not its holds', o.id FROM orders o JOIN order_lines l
         ON l.order_id = o.id WHERE o.state NOT IN ('cancelled', 'expired')
         AND l.quantity - l.cancelled <> (SELECT coalesce(sum(quantity), 0) FROM holds h
-         WHERE h.order_id = o.id AND h.line = l.no AND h.state NOT IN ('released', 'reversed'))
+         WHERE h.order_id = o.id AND h.line = l.no AND h.state NOT IN ('released', 'reversed')
+         -- What was in the feed when its purchase was undone stays settled.
+         AND NOT (h.state = 'settled' AND EXISTS (SELECT 1 FROM purchase_orders p
+         WHERE p.id = h.purchase_id AND p.state = 'cancelled')))
     UNION ALL SELECT 'money is kept that nothing is given for', id FROM orders o
         WHERE state IN ('cancelled', 'expired') AND
         (SELECT coalesce(sum(amount), 0) FROM payments WHERE order_id = o.id) <>

@@ -1,6 +1,17 @@
 //! The built binary from the outside: its command line, its HTTP interface, its database. Nothing
 //! here knows the code; each test named by a number is a fault that some shop really had.
 
+mod alerts;
 pub mod api;
+mod cli;
 pub mod daemon;
+mod expiry;
+mod lists;
 mod overselling;
+mod payments;
+mod quantities;
+mod repeats;
+mod shipping;
+mod stock;
+mod store;
+mod wire;

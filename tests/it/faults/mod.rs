@@ -5,14 +5,17 @@
 mod books;
 mod buying;
 mod cancelling;
+mod clocks;
 mod closing;
 mod confirming;
 mod crashes;
 mod feeds;
 mod jobs;
 mod late;
+mod mixed;
 mod process;
 mod refunder;
+mod refunding;
 mod storm;
 mod waiting;
 mod world;

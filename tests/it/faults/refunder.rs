@@ -2,7 +2,7 @@
 //! answers, and one that hears alerts and can refuse to.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,14 +19,21 @@ pub struct Refunder {
     amounts: Arc<Mutex<BTreeMap<String, String>>>,
     /// Asked so often.
     pub asked: Arc<AtomicU32>,
+    /// Answered `says` so often.
+    pub refused: Arc<AtomicU32>,
     /// Answers get lost after the effect.
     pub loses: Arc<AtomicBool>,
     /// Every n-th answer gets lost; 0 is none.
     pub loses_every: Arc<AtomicU32>,
+    /// Answers this status to everything and does nothing; 0 is as usual.
+    pub says: Arc<AtomicU16>,
     url: String,
 }
 
 async fn make(State(refunder): State<Refunder>, body: axum::Json<Value>) -> (StatusCode, String) {
+    if let Some(refusal) = refunder.refusal() {
+        return refusal;
+    }
     let id = body["refund_id"].as_str().expect("an id").to_owned();
     let amount = body["amount"].as_str().expect("an amount").to_owned();
     *refunder.made.lock().expect("ok").entry(id.clone()).or_default() += 1;
@@ -43,6 +50,9 @@ async fn make(State(refunder): State<Refunder>, body: axum::Json<Value>) -> (Sta
 }
 
 async fn look_up(State(refunder): State<Refunder>, Path(id): Path<String>) -> (StatusCode, String) {
+    if let Some(refusal) = refunder.refusal() {
+        return refusal;
+    }
     if refunder.made.lock().expect("ok").contains_key(&id) {
         return (StatusCode::OK, json!({ "status": "succeeded", "reference": "r" }).to_string());
     }
@@ -57,6 +67,12 @@ async fn serve(router: Router) -> String {
 }
 
 impl Refunder {
+    fn refusal(&self) -> Option<(StatusCode, String)> {
+        let status = StatusCode::from_u16(self.says.load(Ordering::SeqCst)).ok()?;
+        self.refused.fetch_add(1, Ordering::SeqCst);
+        Some((status, "not now".into()))
+    }
+
     pub async fn start() -> Refunder {
         let refunder = Refunder::default();
         let router = Router::new()

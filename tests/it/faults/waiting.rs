@@ -22,6 +22,7 @@ async fn an_order_without_any_answer_needs_attention_and_then_ends() {
     w.until_state(&id, "attention").await;
     assert_eq!(w.alerts("order_attention").await, [(id.clone(), true)]);
     let asked = w.sim.calls(Api::Product);
+    w.stride(Span::minutes(10));
     w.pass(Span::hours(23)).await;
     assert!(w.sim.calls(Api::Product) > asked + 100, "it is still asked every 10 min");
     assert_eq!((w.state(&id).await, w.refunded(&id).await), ("attention".into(), (0, 0)));

@@ -5,7 +5,6 @@
 //! real time-out, and a slow machine changes nothing but how long a test takes.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -14,22 +13,18 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use stockhold::clock::{Clock, Span, Timestamp};
 use stockhold::domain::supply::Item;
 use stockhold::suppliers::simulator::{Api, Chance, Fault, Handle, Offer, Settings, Simulator};
-use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::process::{self, Process};
+use crate::blackbox::daemon::{Home, NOON};
 
 pub const SHOE: &str = "610947572360";
 pub const SIZE_42: &str = "b266e0726506185beaf205cbae88530d";
-/// Midday, a whole hour, so that slots fall on it.
-const START: Timestamp = Timestamp::from_secs(1_796_040_000);
 /// A state that is not reached in this (real) time is not reached at all.
 const GIVE_UP: Duration = Duration::from_secs(100);
 
 /// Production's durations, but for the (real) time-out of calls.
 const CONFIG: &str = r#"
-[server]
-listen = "127.0.0.1:0"
 [watermark]
 low = 0
 [[suppliers]]
@@ -118,9 +113,8 @@ fn merge(into: &mut toml::Value, from: toml::Value) {
 pub struct World {
     pub sim: Handle,
     pub db: SqlitePool,
+    pub home: Home,
     clock: Clock,
-    folder: TempDir,
-    http: reqwest::Client,
     process: Option<Process>,
     /// Job and token of what killed daemons were running.
     orphans: BTreeSet<(i64, i64)>,
@@ -133,50 +127,36 @@ pub struct World {
 impl World {
     async fn start(mut setup: Setup) -> World {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let clock = Clock::manual(START);
+        // Noon: slots fall on it.
+        let clock = Clock::manual(Timestamp(NOON));
         let sim = Simulator::start(setup.simulator, clock.clone()).await.expect("a simulator");
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("stockhold.db");
-        let storage = format!("[storage]\nurl = \"sqlite://{}\"", file.display());
-        let mut config = toml::Value::Table(std::mem::take(&mut setup.config));
-        merge(&mut config, storage.parse::<toml::Table>().expect("TOML").into());
-        let supplier = &mut config.get_mut("suppliers").expect("suppliers")[0];
+        let supplier = &mut setup.config.get_mut("suppliers").expect("suppliers")[0];
         supplier
             .as_table_mut()
             .expect("a table")
             .insert("gateway".into(), sim.gateway_url().into());
         let interval = supplier.get("sync_interval").and_then(toml::Value::as_str).unwrap_or("10m");
-        let (number, unit) = interval.split_at(interval.len() - 1);
-        let number: i64 = number.parse().expect("a number");
-        let sync_interval = if unit == "m" { Span::minutes(number) } else { Span::secs(number) };
-        let text = toml::to_string(&config).expect("TOML");
-        std::fs::write(folder.path().join("stockhold.toml"), text).expect("written");
-        let options = SqliteConnectOptions::new().filename(&file);
+        let minutes = interval.strip_suffix('m').and_then(|n| n.parse().ok()).expect("minutes");
+        let home = Home::new(&toml::to_string(&setup.config).expect("TOML")).with_clock();
+        let options = SqliteConnectOptions::new().filename(home.database());
         let mut world = World {
             sim,
             db: SqlitePoolOptions::new().max_connections(2).connect_lazy_with(options),
+            home,
             clock,
-            folder,
-            http: reqwest::Client::builder().no_proxy().build().expect("a client"),
             process: None,
             orphans: BTreeSet::new(),
-            sync_interval,
+            sync_interval: Span::minutes(minutes),
             least_step: AtomicI64::new(0),
             placed: AtomicU32::new(0),
         };
-        world.tell_time();
         if let Some(csv) = setup.catalogue {
-            let path = world.folder.path().join("catalogue.csv");
+            let path = world.home.path("catalogue.csv");
             std::fs::write(&path, csv).expect("written");
-            let path = path.to_str().expect("UTF-8");
-            process::run(world.folder.path(), &world.clock_file(), &["stock", "import", path]);
+            world.home.run(&["stock", "import", path.to_str().expect("UTF-8")]).await.ok();
         }
         world.restart().await;
         world
-    }
-
-    fn clock_file(&self) -> PathBuf {
-        self.folder.path().join("clock")
     }
 
     pub fn now(&self) -> Timestamp {
@@ -186,12 +166,12 @@ impl World {
     /// Starts the daemon.
     pub async fn restart(&mut self) {
         assert!(self.process.is_none(), "it runs");
-        self.process = Some(Process::serve(self.folder.path(), &self.clock_file()).await);
+        self.process = Some(Process::serve(&self.home).await);
     }
 
     /// `kill -9`.
     pub async fn kill(&mut self) {
-        self.process.take().expect("it runs").kill();
+        self.process.take().expect("it runs").kill().await;
         let running = "SELECT id, lease_token FROM jobs WHERE state = 'running'";
         let rows: Vec<(i64, i64)> =
             sqlx::query_as(running).fetch_all(&self.db).await.expect("jobs");
@@ -204,21 +184,14 @@ impl World {
         self.restart().await;
     }
 
-    fn tell_time(&self) {
-        let new = self.folder.path().join("clock.new");
-        std::fs::write(&new, self.now().as_micros().to_string()).expect("written");
-        std::fs::rename(new, self.clock_file()).expect("renamed");
-    }
-
     /// Moves the clock, the simulator's first, and waits until the daemon's has followed.
     pub async fn advance_to(&self, at: Timestamp) {
         self.clock.advance(at.since(self.now()));
-        self.tell_time();
+        self.home.set_clock(self.now().as_micros());
         if self.process.is_none() {
             return;
         }
-        let (mut seen, wanted) = (self.clock_file().into_os_string(), self.now().as_micros());
-        seen.push(".seen");
+        let (seen, wanted) = (self.home.path("clock.seen"), self.now().as_micros());
         let give_up = Instant::now() + GIVE_UP;
         while std::fs::read_to_string(&seen).ok().and_then(|t| t.parse().ok()) != Some(wanted) {
             assert!(Instant::now() < give_up, "the daemon's clock stands:\n{}", self.log());
@@ -308,7 +281,7 @@ impl World {
     }
 
     pub fn log(&self) -> String {
-        process::tail(self.folder.path())
+        process::tail(&self.home)
     }
 
     /// Orders, purchases and jobs, for whoever reads a failure.
@@ -328,9 +301,8 @@ impl World {
 
     /// A call of the daemon: status and JSON.
     pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-        let base = &self.process.as_ref().expect("it runs").base;
-        let method: reqwest::Method = method.parse().expect("a method");
-        let mut request = self.http.request(method, format!("{base}{path}"));
+        let api = &self.process.as_ref().expect("it runs").api;
+        let mut request = api.request(method.parse().expect("a method"), path);
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -352,10 +324,9 @@ impl World {
 
     /// A call with an `Idempotency-Key`.
     pub async fn post_keyed(&self, path: &str, key: &str, body: Value) -> (u16, Value) {
-        let base = &self.process.as_ref().expect("it runs").base;
-        let request = self.http.post(format!("{base}{path}")).header("idempotency-key", key);
-        let response = request.json(&body).send().await.expect("an answer");
-        (response.status().as_u16(), response.json().await.expect("JSON"))
+        let api = &self.process.as_ref().expect("it runs").api;
+        let answer = api.post_keyed(path, key, &body).await;
+        (answer.status, answer.body)
     }
 
     /// The sum of a counter's series.
@@ -390,6 +361,21 @@ impl World {
         self.sku("SHOE", SHOE, Some(SIZE_42)).await;
         self.sync().await;
         self
+    }
+
+    /// Makes a SKU of the supplier's item, after so many units of our own.
+    pub async fn mixed_sku(&self, sku: &str, offer: &str, shelf: i64) {
+        let body = json!({ "title": sku, "class": "normal", "sources": [
+            { "source": "main", "kind": "warehouse", "buffer": 0 },
+            { "source": "s1688", "kind": "supplier", "offer_id": offer, "min_quantity": 1,
+                "pack_size": 1, "buffer": 0 },
+        ] });
+        let (status, body) = self.call("PUT", &format!("/v1/skus/{sku}"), Some(body)).await;
+        assert!(status < 300, "{body}");
+        let count = json!({ "source": "main", "delta": shelf, "reason": "count" });
+        let path = format!("/v1/skus/{sku}/stock");
+        let (status, body) = self.post_keyed(&path, sku, count).await;
+        assert_eq!(status, 200, "{body}");
     }
 
     /// Each offer as a SKU of the same name, and its figure read.

@@ -97,6 +97,9 @@ impl Store {
                 }
                 Err(Ask::Overdue(levels)) => needs.overdue.extend(levels),
                 Err(Ask::Unbought(levels)) => needs.unbought.extend(levels),
+                Err(Ask::Counted(level)) => {
+                    needs.counted.insert(level);
+                }
                 Err(Ask::Recount(level)) => {
                     needs.recount.insert(level);
                 }

@@ -16,16 +16,21 @@ const PORTS: [&str; 4] = ["suppliers", "refunds", "alerts", "locks"];
 fn may_use(room: &str) -> Option<Vec<&'static str>> {
     let basis = ["clock", "ids", "domain"];
     let rooms = match room {
-        "clock" | "lifecycle" | "telemetry" | "cli" => vec![],
-        "ids" => vec!["clock"],
+        "clock" | "lifecycle" | "telemetry" | "cli" | "http_client" => vec![],
+        "ids" | "webhook_signature" => vec!["clock"],
         "domain" => vec!["clock", "ids"],
         "settings" => vec!["clock", "domain"],
         "catalogue" => vec!["domain", "settings"],
-        "storage" | "suppliers" | "refunds" | "alerts" | "locks" => {
-            [&basis[..], &["settings"]].concat()
+        "storage" | "suppliers" | "locks" => [&basis[..], &["settings"]].concat(),
+        "refunds" | "alerts" => {
+            [&basis[..], &["settings", "http_client", "webhook_signature"]].concat()
         }
         "engine" => [&basis[..], &["storage"]].concat(),
         "jobs" | "http" => [&basis[..], &["engine", "storage", "settings"], &PORTS].concat(),
+        "demo" => {
+            let running = ["app", "engine", "lifecycle", "catalogue", "settings", "suppliers"];
+            [&basis[..], &running, &["http_client"]].concat()
+        }
         "app" | "main" | "lib" | "testing" => vec!["*"],
         _ => return None,
     };
@@ -62,7 +67,7 @@ pub fn layers(path: &str, text: &str) -> Vec<String> {
 pub fn outside_crates(path: &str, text: &str) -> Vec<String> {
     let homes: [(&str, &[&str]); 3] = [
         ("sqlx", &["src/storage"]),
-        ("reqwest", &["src/suppliers", "src/refunds", "src/alerts", "src/testing"]),
+        ("reqwest", &["src/suppliers", "src/refunds", "src/alerts", "src/http_client", "src/demo"]),
         ("axum", &["src/http", "src/suppliers/simulator", "src/testing"]),
     ];
     let split = parts(text);
