@@ -105,7 +105,10 @@ impl Writer {
                     metrics::counter!("stockhold_group_retries_total").increment(1);
                     retries += 1;
                     if retries > MAX_RETRIES {
-                        return Err(Error::Internal(why));
+                        // One of many may be at fault; one alone only finds the store too busy.
+                        let many = group.commands.len() > 1;
+                        let busy = Error::StorageUnavailable(why.clone());
+                        return Err(if many { Error::Internal(why) } else { busy });
                     }
                     tokio::time::sleep(Duration::from_millis(u64::from(retries.min(10)))).await;
                 }

@@ -19,16 +19,26 @@ use super::shop::Shop;
 
 type Shops = BTreeMap<SourceId, Shop>;
 
-/// What was just done, for the words of a failure.
+/// What was just done in one transaction, for the words of a failure.
 struct Step<'a> {
     now: Timestamp,
-    command: &'a Command,
-    answer: &'a Result<Outcome, Refusal>,
+    commands: &'a [Command],
+    answers: &'a [Answer],
+}
+
+type Answer = Result<Outcome, Refusal>;
+
+impl Step<'_> {
+    /// The commands that were not refused.
+    fn done(&self) -> impl Iterator<Item = (&Command, &Outcome)> {
+        let both = self.commands.iter().zip(self.answers);
+        both.filter_map(|(command, answer)| Some((command, answer.as_ref().ok()?)))
+    }
 }
 
 impl std::fmt::Display for Step<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "at {} after {:?}\nanswered {:?}", self.now, self.command, self.answer)
+        write!(f, "at {} after {:?}\nanswered {:?}", self.now, self.commands, self.answers)
     }
 }
 
@@ -53,16 +63,14 @@ impl Audit {
         store: &Store,
         shops: &Shops,
         now: Timestamp,
-        command: &Command,
-        answer: &Result<Outcome, Refusal>,
+        commands: &[Command],
+        answers: &[Answer],
     ) {
-        let context = &Step { now, command, answer };
-        if answer.is_ok() {
-            self.remember(command, answer);
-        }
+        let context = &Step { now, commands, answers };
+        context.done().for_each(|(command, outcome)| self.remember(command, outcome));
         let entries = &store.ledger[self.read..];
         self.ledger(store, entries, context);
-        self.shelves(store, command, answer, entries, context);
+        self.shelves(store, entries, context);
         for order in store.orders.values() {
             let before = self.seen.get(&order.id);
             if before == Some(order) {
@@ -81,10 +89,10 @@ impl Audit {
     }
 
     /// Money that was taken in, and stock that was counted, by the commands that said so.
-    fn remember(&mut self, command: &Command, answer: &Result<Outcome, Refusal>) {
-        let (order, payment) = match (command, answer) {
+    fn remember(&mut self, command: &Command, outcome: &Outcome) {
+        let (order, payment) = match (command, outcome) {
             (Command::Pay { order, payment }, _) => (order.clone(), payment.clone()),
-            (Command::Place(p), Ok(Outcome::Order { order, .. })) => match &p.payment {
+            (Command::Place(p), Outcome::Order { order, .. }) => match &p.payment {
                 Some(payment) => (order.id.clone(), payment.clone()),
                 None => return,
             },
@@ -125,33 +133,28 @@ impl Audit {
     }
 
     /// A shelf holds what was counted onto it less what left.
-    fn shelves(
-        &mut self,
-        store: &Store,
-        command: &Command,
-        answer: &Result<Outcome, Refusal>,
-        entries: &[Entry],
-        context: &Step,
-    ) {
-        match (command, answer) {
-            (Command::ChangeStock { change, .. }, Ok(Outcome::Level(level, _))) => {
-                let shelf = self.shelf.entry(level.id.clone()).or_default();
-                match change {
-                    StockChange::Delta(by) => *shelf += by,
-                    StockChange::Set { to, .. } => *shelf = *to,
+    fn shelves(&mut self, store: &Store, entries: &[Entry], context: &Step) {
+        let mut to_leave = 0;
+        for (command, outcome) in context.done() {
+            match (command, outcome) {
+                (Command::ChangeStock { change, .. }, Outcome::Level(level, _)) => {
+                    let shelf = self.shelf.entry(level.id.clone()).or_default();
+                    match change {
+                        StockChange::Delta(by) => *shelf += by,
+                        StockChange::Set { to, .. } => *shelf = *to,
+                    }
                 }
-            }
-            (Command::Ship { order, lines, .. }, Ok(_)) => {
-                let left = entries.iter().filter(|e| e.event == "shipped");
-                for e in left.clone() {
-                    *self.shelf.entry(e.level.clone()).or_default() += e.by.quantity;
-                    assert_eq!(e.order.as_ref(), Some(order), "{context}");
+                (Command::Ship { lines, .. }, _) => {
+                    to_leave += lines.iter().map(|l| l.1).sum::<i64>();
                 }
-                let units: i64 = left.map(|e| -e.by.quantity).sum();
-                assert_eq!(units, lines.iter().map(|l| l.1).sum::<i64>(), "{context}");
+                _ => {}
             }
-            _ => {}
         }
+        for e in entries.iter().filter(|e| e.event == "shipped") {
+            *self.shelf.entry(e.level.clone()).or_default() += e.by.quantity;
+            to_leave += e.by.quantity;
+        }
+        assert_eq!(to_leave, 0, "{context}");
         for (id, units) in &self.shelf {
             assert_eq!(store.levels[id].quantity, *units, "shelf {id} {context}");
         }

@@ -36,6 +36,8 @@ pub struct Faults {
     pub refunds: u32,
 }
 
+type Answer = Result<Outcome, Refusal>;
+
 #[derive(Clone, Debug)]
 enum Stage {
     Start,
@@ -115,16 +117,22 @@ impl Sim {
     }
 
     /// One command, and the promises after it.
-    pub fn submit(&mut self, command: &Command) -> Result<Outcome, Refusal> {
-        self.steps += 1;
+    pub fn submit(&mut self, command: &Command) -> Answer {
+        self.submit_group(std::slice::from_ref(command)).remove(0)
+    }
+
+    /// Several commands in one transaction, and the promises after it.
+    pub fn submit_group(&mut self, commands: &[Command]) -> Vec<Answer> {
+        self.steps += commands.len() as u64;
         let now = self.now;
         self.shops.values_mut().for_each(|s| s.live(now));
-        let answer = self.store.run(&self.policy, now, command);
-        if self.twice && answer.is_ok() && is_answer(command) {
-            same_twice(&self.store, &self.policy, now, command);
+        let answers = self.store.run_group(&self.policy, now, commands);
+        if self.twice {
+            let done = commands.iter().zip(&answers).filter(|(c, a)| a.is_ok() && is_answer(c));
+            done.for_each(|(c, _)| same_twice(&self.store, &self.policy, now, c));
         }
-        self.audit.after(&self.store, &self.shops, now, command, &answer);
-        answer
+        self.audit.after(&self.store, &self.shops, now, commands, &answers);
+        answers
     }
 
     pub fn run_for(&mut self, span: Span) {
@@ -235,8 +243,11 @@ impl Sim {
             })
             .map(|o| o.id.clone())
             .collect();
-        for order in due {
-            let _ = self.submit(&Command::Due { order });
+        let due: Vec<Command> = due.into_iter().map(|order| Command::Due { order }).collect();
+        if self.dice.percent(50) {
+            self.submit_group(&due);
+        } else {
+            due.iter().for_each(|command| drop(self.submit(command)));
         }
         Flow::End(None)
     }

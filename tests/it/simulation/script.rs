@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use stockhold::clock::Span;
 use stockhold::domain::command::{Action as Ruling, Command, PurchaseResolution, StockChange};
-use stockhold::domain::names::OrderId;
 use stockhold::domain::order::{CancelReason, Order, ShortPolicy, State};
 use stockhold::domain::outcome::{Outcome, Refusal, Touch};
 use stockhold::domain::purchase::PurchaseState;
@@ -246,10 +245,14 @@ impl Sim {
                     cut_short_lines: *cut_short_lines,
                     addressed: true,
                 };
-                for n in 0..*orders {
+                let baskets = (0..*orders).map(|n| {
                     let one = basket.lines.iter().take(1 + n % 2).copied().collect();
-                    self.place(&Basket { lines: one, ..basket.clone() });
-                }
+                    Basket { lines: one, ..basket.clone() }
+                });
+                let baskets: Vec<Basket> = baskets.collect();
+                let group: Vec<Command> = baskets.iter().map(|b| self.placement(b)).collect();
+                let answers = self.submit_group(&group);
+                group.iter().zip(answers).for_each(|(c, answer)| self.placed(c, answer));
             }
             Act::Wait { minutes } => self.run_for(Span::minutes(*minutes)),
             Act::Restore { on } => self.store.look_up_first = *on,
@@ -284,6 +287,13 @@ impl Sim {
     }
 
     fn place(&mut self, basket: &Basket) {
+        let placement = self.placement(basket);
+        let answer = self.submit(&placement);
+        self.placed(&placement, answer);
+    }
+
+    fn placement(&mut self, basket: &Basket) -> Command {
+        self.steps += 1;
         let id = self.fresh("o");
         let lines: Vec<(&str, i64, i64)> =
             basket.lines.iter().map(|(sku, n, price)| (SKUS[*sku], *n, *price)).collect();
@@ -301,14 +311,17 @@ impl Sim {
         if amount > 0 {
             p.payment = Some(capture(&format!("p{id}"), amount));
         }
-        match self.submit(&Command::Place(Box::new(p))) {
-            Ok(Outcome::Order { touch: Touch::Created, order }) => {
-                assert_eq!(order.id, id.as_str().into())
-            }
+        Command::Place(Box::new(p))
+    }
+
+    fn placed(&self, command: &Command, answer: Result<Outcome, Refusal>) {
+        let Command::Place(p) = command else { return };
+        match answer {
+            Ok(Outcome::Order { touch: Touch::Created, order }) => assert_eq!(order.id, p.id),
             Err(Refusal::InsufficientStock(_) | Refusal::StaleFeed(_) | Refusal::SkuPaused(_)) => {
-                assert!(!self.store.orders.contains_key(&OrderId::from(id)));
+                assert!(!self.store.orders.contains_key(&p.id));
             }
-            other => panic!("placing {basket:?}: {other:?}"),
+            other => panic!("placing {p:?}: {other:?}"),
         }
     }
 
