@@ -36,7 +36,8 @@ impl Rules<'_> {
         match order.state {
             State::PendingPayment => {
                 let has = order.captured().saturating_sub(order.refunded());
-                if has > 0 && has >= crate::domain::pricing::owed(order) {
+                // Also an order that was cut down to what costs nothing.
+                if has >= crate::domain::pricing::owed(order) {
                     self.paid_in_full(id)?;
                 }
                 return Ok(());
