@@ -227,7 +227,7 @@ fn last_look(sim: &Sim) {
 
 fn lives() -> u32 {
     let asked = std::env::var("STOCKHOLD_SIMULATIONS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(150)
+    asked.and_then(|n| n.parse().ok()).unwrap_or(80)
 }
 
 fn play(life: fn(&Setting, &[Act])) {
