@@ -1,4 +1,19 @@
-//! stockhold: holds stock for orders.
+//! stockhold holds stock for orders: own warehouse exactly, a lagging supplier's by pre-occupation and
+//! delayed confirmation. This is the map; `ARCHITECTURE.md` walks through it in full.
+//!
+//! Layers, each using only those below it (`tests/it/tidy` checks it):
+//!
+//! - `app`, `demo`, `cli`: the composition root and the commands of the command line
+//! - `http`, `jobs`: requests and owed work, turned into commands; their answers shown or done
+//! - `engine`: groups commands into transactions, replies after the commit
+//! - `storage`, and the ports `suppliers`, `refunds`, `alerts`
+//! - `domain`: pure; `domain::decide` is where all rules are
+//! - `settings`, `catalogue`, `ids`, `clock`, `lifecycle`, `telemetry`: what the others stand on
+//!
+//! *An order:* `http::api` → `engine` → `domain::decide` (`placing`, `payments`, `judging`, `buying`,
+//! `shipping`) with `jobs::kinds` asking the supplier in between. *A sync:* `jobs::schedule` →
+//! `jobs::kinds::sync` → `domain::decide::readings`. *A crash:* `storage::jobs` hands a lease on;
+//! `domain::decide::buying` looks up before it does anything again.
 
 pub mod alerts;
 pub mod app;
