@@ -44,6 +44,9 @@ pub struct Reading {
     pub received_at: Timestamp,
 }
 
+/// The code of a [`Fault::Unknown`] where surely nothing was sent: no effect can have happened.
+pub const NOT_SENT: &str = "not_sent";
+
 /// Why there is no usable answer, or which definite refusal it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "fault")]
@@ -52,6 +55,7 @@ pub enum Fault {
     /// effect, if one was asked for, may or may not have happened.
     #[error("no usable answer ({code}): {message}")]
     Unknown {
+        /// The supplier's, or an adapter's own; [`NOT_SENT`] where no call went out.
         code: String,
         message: String,
         /// Asked to wait this long before the next call.

@@ -40,11 +40,13 @@ struct Lane {
 }
 
 /// Our own affairs: quick and urgent.
-const LANES: usize = 3;
+const LANES: usize = 4;
 const OWN: &[&str] = &["deadline", "sweep", "watermark", "prune", "alert"];
 /// Calls to the shop's addresses.
 const SHOP: &[&str] = &["refund", "tell"];
-const SUPPLIERS: &[&str] = &["confirm", "purchase", "recheck", "sync", "accept_feed"];
+const SUPPLIERS: &[&str] = &["confirm", "purchase", "recheck"];
+/// A supplier's feed has a slot of its own: creates that hang must not make its figures stale.
+const FEEDS: &[&str] = &["sync", "accept_feed"];
 /// Jobs at once in each of the first two lanes, and for each supplier.
 const SLOTS: usize = 4;
 /// Jobs at once for all suppliers.
@@ -84,7 +86,12 @@ impl Runner {
         let for_suppliers = (SLOTS * slots.len().max(1)).min(SLOTS_SUPPLIERS);
         let lane = |kinds, slots| Lane { kinds, slots };
         Runner {
-            lanes: [lane(OWN, SLOTS), lane(SHOP, SLOTS), lane(SUPPLIERS, for_suppliers)],
+            lanes: [
+                lane(OWN, SLOTS),
+                lane(SHOP, SLOTS),
+                lane(SUPPLIERS, for_suppliers),
+                lane(FEEDS, slots.len().clamp(1, SLOTS_SUPPLIERS)),
+            ],
             beaten_at: deps.clock.now(),
             slots,
             deps,
@@ -192,7 +199,6 @@ impl Runner {
         let supplier = match job {
             Job::Confirm { level } => Some(level.source()),
             Job::Purchase { purchase } | Job::Recheck { purchase, .. } => purchase.supplier(),
-            Job::Sync { supplier } | Job::AcceptFeed { supplier } => Some(supplier.clone()),
             _ => None,
         };
         let Some(slots) = supplier.and_then(|id| self.slots.get(&id)) else {

@@ -10,7 +10,7 @@ use crate::domain::command::Command;
 use crate::domain::names::PurchaseId;
 use crate::domain::outcome::{Outcome, PurchaseStep};
 use crate::domain::policy::Terms;
-use crate::domain::supply::{Created, Fault, PurchaseRequest};
+use crate::domain::supply::{Created, Fault, NOT_SENT, PurchaseRequest};
 use crate::jobs::run::{Answer, Run, Stop, again, unexpected};
 use crate::suppliers::Supplier;
 
@@ -119,16 +119,15 @@ impl Errand<'_> {
         if let Err(fault) = self.may_send(busy_until).await {
             return (false, Err(fault));
         }
-        (true, self.supplier.create(request).await)
+        let answer = self.supplier.create(request).await;
+        let left = !matches!(&answer, Err(Fault::Unknown { code, .. }) if code == NOT_SENT);
+        (left, answer)
     }
 
     /// Whether a call would surely end while the purchase and the job are still ours.
     async fn may_send(&self, busy_until: Timestamp) -> Result<(), Fault> {
-        let not_sent = |message: String| Fault::Unknown {
-            code: "not_sent".into(),
-            message,
-            retry_after: None,
-        };
+        let not_sent =
+            |message: String| Fault::Unknown { code: NOT_SENT.into(), message, retry_after: None };
         if self.run.now() + self.terms.request_timeout > busy_until {
             return Err(not_sent("the time of the claim ran out".into()));
         }
@@ -251,6 +250,23 @@ mod tests {
             matches!(&answer, Err(Fault::Unknown { code, .. }) if code == "not_sent"),
             "{answer:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_create_that_never_left_is_not_a_lost_one() {
+        let stage = Arc::new(Stage::default());
+        let not_sent = Fault::Unknown {
+            code: NOT_SENT.into(),
+            message: "its turn would have come too late".into(),
+            retry_after: None,
+        };
+        stage.will(place());
+        stage.previews.lock().expect("ok").push_back(Ok(PREVIEW));
+        stage.creates.lock().expect("ok").push_back(Err(not_sent.clone()));
+        stage.will(Outcome::Again(None));
+        let ended = run_under(&deps(&stage), &job(), &Endless).await;
+        assert_eq!(ended, Ok(Answer::Done));
+        assert_eq!(stage.said().pop(), Some(placed(false, Err(not_sent))));
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ use super::wire::answer::{GatewayError, THROTTLED, UNAUTHORISED, unknown};
 use super::wire::{Api, Params};
 use super::{Error, Terms};
 use crate::clock::{Clock, Span, Timestamp};
-use crate::domain::supply::Fault;
+use crate::domain::supply::{Fault, NOT_SENT};
 
 /// A longer answer is not read.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -115,7 +115,7 @@ impl Gateway {
         deadline: Instant,
     ) -> Result<Answer, Failed> {
         if !self.pace.turn(deadline).await {
-            let late = unknown("not_sent", "its turn would have come after its time-out");
+            let late = unknown(NOT_SENT, "its turn would have come after its time-out");
             return Err(Failed::Otherwise(late));
         }
         let sent_at = self.clock.now();
