@@ -129,6 +129,8 @@ impl Sim {
         let answers = self.store.run_group(&self.policy, now, commands);
         if self.twice {
             let done = commands.iter().zip(&answers).filter(|(c, a)| a.is_ok() && is_answer(c));
+            // A wish to poll first is no decision yet.
+            let done = done.filter(|(_, a)| !matches!(a, Ok(Outcome::PollFirst(_))));
             done.for_each(|(c, _)| same_twice(&self.store, &self.policy, now, c));
         }
         self.audit.after(&self.store, &self.shops, now, commands, &answers);
