@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use stockhold::clock::Span;
 use stockhold::domain::alert::AlertKind;
 use stockhold::domain::command::{Action as Ruling, Command};
@@ -227,20 +227,26 @@ fn last_look(sim: &Sim) {
     own.for_each(|l| assert!(l.quantity >= 0));
 }
 
-fn lives() -> u32 {
-    let asked = std::env::var("STOCKHOLD_SIMULATIONS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(80)
+/// How many lives, and by which dice: the same ones each time, so that a change is judged by its own
+/// merits; `STOCKHOLD_SIMULATIONS=n` plays n lives that nobody has played before.
+fn lives() -> (u32, Option<TestRng>) {
+    let asked = std::env::var("STOCKHOLD_SIMULATIONS").ok().and_then(|n| n.parse().ok());
+    match asked {
+        Some(lives) => (lives, None),
+        None => (80, Some(TestRng::deterministic_rng(RngAlgorithm::ChaCha))),
+    }
 }
 
 fn play(life: fn(&Setting, &[Act])) {
-    let config = Config {
-        cases: lives(),
-        failure_persistence: None,
-        max_shrink_iters: 3000,
-        ..Config::default()
-    };
+    let (cases, dice) = lives();
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
     let acts = prop::collection::vec(act(), 1..50);
-    let played = TestRunner::new(config).run(&(setting(), acts), |(setting, acts)| {
+    let mut runner = match dice {
+        Some(dice) => TestRunner::new_with_rng(config, dice),
+        None => TestRunner::new(config),
+    };
+    let played = runner.run(&(setting(), acts), |(setting, acts)| {
         life(&setting, &acts);
         Ok::<(), TestCaseError>(())
     });
