@@ -1,11 +1,15 @@
 //! Time as a value. Everything that needs the time is given a [`Clock`]; nothing else may read one
 //! (`clippy.toml` bans the rest). A [`Timestamp`] is microseconds since the Unix epoch, UTC, and is
 //! what the tables store; a [`Span`] is a length of time in microseconds.
+//!
+//! Replicas share one clock, the database server's: each reads it now and then ([`Clock::follow`])
+//! and counts on from there by its monotonic clock, so that machines whose clocks differ agree.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -135,16 +139,43 @@ impl fmt::Debug for Span {
     }
 }
 
-/// Where the time comes from: the machine, or a test's hand.
+/// Where the time comes from: the machine, a server that several machines share, or a test's hand.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The machine's clock.
     System,
+    /// Another's clock, as it was last told, counted on from there.
+    Followed(Arc<Followed>),
     /// Moved by a test; microseconds since the epoch.
     Manual(Arc<AtomicI64>),
 }
 
+/// A clock that was read once in a while.
+#[derive(Debug)]
+pub struct Followed {
+    /// Where the monotonic clock is counted from.
+    since: Instant,
+    /// What the other clock showed then, microseconds since the epoch.
+    at: AtomicI64,
+}
+
+impl Followed {
+    fn elapsed(&self) -> Span {
+        Span::from_std(self.since.elapsed())
+    }
+}
+
 impl Clock {
+    /// A clock that shows `now` and counts on.
+    pub fn followed(now: Timestamp) -> Clock {
+        Clock::Followed(Arc::new(Followed { since: Instant::now(), at: AtomicI64::new(now.0) }))
+    }
+    /// The other clock shows `now`. Only a followed clock takes it.
+    pub fn follow(&self, now: Timestamp) {
+        if let Clock::Followed(other) = self {
+            other.at.store((now - other.elapsed()).0, Ordering::SeqCst);
+        }
+    }
     /// A manual clock that starts at `at`.
     pub fn manual(at: Timestamp) -> Clock {
         Clock::Manual(Arc::new(AtomicI64::new(at.0)))
@@ -153,10 +184,13 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match self {
             Clock::System => Timestamp(chrono::Utc::now().timestamp_micros()),
+            Clock::Followed(other) => {
+                Timestamp(other.at.load(Ordering::SeqCst)) + other.elapsed()
+            }
             Clock::Manual(at) => Timestamp(at.load(Ordering::SeqCst)),
         }
     }
-    /// Moves a manual clock forward; a system clock is left alone.
+    /// Moves a manual clock forward; any other is left alone.
     pub fn advance(&self, by: Span) {
         if let Clock::Manual(at) = self {
             at.fetch_add(by.0, Ordering::SeqCst);

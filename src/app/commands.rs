@@ -99,7 +99,7 @@ async fn serve(file: Option<PathBuf>, listen: Option<String>) -> Outcome {
 
 async fn migrate(file: Option<PathBuf>) -> Outcome {
     let settings = load(file, None)?.settings;
-    let store = store::open(&settings).await.map_err(|e| e.to_string())?;
+    let store = store::open(&settings, &Clock::System).await.map_err(|e| e.to_string())?;
     println!("the schema is up to date");
     store.db.close().await;
     Ok(ExitCode::SUCCESS)
@@ -110,7 +110,7 @@ async fn stock_import(file: Option<PathBuf>, csv: PathBuf, set_quantities: bool)
     let bytes = std::fs::read(&csv).map_err(|e| format!("{}: {e}", csv.display()))?;
     let suppliers: Vec<&str> = settings.suppliers.iter().map(|s| s.id.as_str()).collect();
     let rows = import::check(&bytes, &suppliers).map_err(|e| format!("{}:\n{e}", csv.display()))?;
-    let store = store::open(&settings).await.map_err(|e| e.to_string())?;
+    let store = store::open(&settings, &Clock::System).await.map_err(|e| e.to_string())?;
     let report = import_rows(&store, &settings, &rows, set_quantities).await;
     store.db.close().await;
     print!("{}", import::report(&report?, set_quantities));
@@ -130,7 +130,7 @@ async fn import_rows(
         ids: Ids::system(),
         policy: Arc::new(policy::policy(settings)),
         max_queued: settings.limits.max_queued_commands,
-        look_up_first: false,
+        restored_at: store.epoch.restored_at(),
     });
     let writer = tokio::spawn(writer);
     let report = import::import(&engine, rows, set_quantities).await;

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::operations::ByHand;
-use super::{policy, readiness, store, tokens};
+use super::{policy, readiness, shared_clock, store, tokens};
 use crate::clock::Clock;
 use crate::domain::names::SourceId;
 use crate::engine::{Engine, Parts};
@@ -45,7 +45,8 @@ impl Daemon {
             .await
             .map_err(|e| format!("cannot listen on {}: {e}", settings.server.listen))?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
-        let store = store::open(settings).await.map_err(|e| e.to_string())?;
+        let store = store::open(settings, &clock).await.map_err(|e| e.to_string())?;
+        let clock = shared_clock::clock(&store.db, clock, life).await.map_err(|e| e.to_string())?;
         let metrics = http::metrics::install().map_err(|e| e.to_string())?;
         let (db, ids) = (store.db.clone(), Ids::system());
         let rules = Arc::new(policy::policy(settings));
@@ -55,7 +56,7 @@ impl Daemon {
             ids: ids.clone(),
             policy: Arc::clone(&rules),
             max_queued: settings.limits.max_queued_commands,
-            look_up_first: false,
+            restored_at: store.epoch.restored_at(),
         });
         let writer = run_writer(writer, life);
         let adapters = tokens::adapters(settings, &clock, &db, life).await?;

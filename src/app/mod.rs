@@ -6,6 +6,7 @@ pub mod import;
 mod operations;
 pub mod policy;
 mod readiness;
+mod shared_clock;
 pub mod store;
 mod test_clock;
 mod tokens;

@@ -1,11 +1,15 @@
 //! Opening the store: whoever writes claims the SQLite file first and brings the schema up to date.
 
+use crate::clock::Clock;
+use crate::ids::Ids;
 use crate::settings::Settings;
+use crate::storage::epochs::{self, Epoch};
 use crate::storage::{self, Claim, Db, Options};
 
 /// An open store; the claim is held as long as it is.
 pub struct Store {
     pub db: Db,
+    pub epoch: Epoch,
     _claim: Claim,
 }
 
@@ -13,11 +17,12 @@ pub struct Store {
 ///
 /// # Errors
 /// Names the process that has the file, the newer schema, or what the database says.
-pub async fn open(settings: &Settings) -> Result<Store, storage::Error> {
+pub async fn open(settings: &Settings, clock: &Clock) -> Result<Store, storage::Error> {
     let claim = storage::claim_file(&settings.storage.url)?;
     let db = Db::open(&settings.storage.url, &Options::default())?;
     db.migrate().await?;
-    Ok(Store { db, _claim: claim })
+    let epoch = epochs::current(&db, clock, Ids::system().next(clock.now())).await?;
+    Ok(Store { db, epoch, _claim: claim })
 }
 
 /// Opens for reads alone, beside a daemon that has the file if need be. A store that nobody has is

@@ -75,8 +75,9 @@ pub struct World {
     pub ledger: Vec<Entry>,
     pub jobs: Vec<JobRequest>,
     pub alerts: Vec<AlertChange>,
-    /// A purchase must be looked up before it is created, whatever its history (after a restore).
-    pub look_up_first: bool,
+    /// When the store was last restored from a backup: what belongs to an older order may have been
+    /// bought or refunded without it knowing.
+    pub restored_at: Option<Timestamp>,
 
     undo: Undo,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Needs;
 use crate::domain::decide::decide;
 use crate::domain::outcome::{Ask, Refusal, Stop};
@@ -74,7 +74,7 @@ impl Group {
         db: &Db,
         clock: &Clock,
         policy: &Arc<Policy>,
-        look_up_first: bool,
+        restored_at: Option<Timestamp>,
     ) -> Result<Decided, storage::Error> {
         loop {
             let attempt = Attempt {
@@ -85,7 +85,7 @@ impl Group {
                 stash: Arc::clone(&self.stash),
                 clock: clock.clone(),
                 policy: Arc::clone(policy),
-                look_up_first,
+                restored_at,
             };
             let run = db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
             match run.await {
@@ -140,7 +140,7 @@ struct Attempt {
     stash: Arc<Mutex<Option<Decided>>>,
     clock: Clock,
     policy: Arc<Policy>,
-    look_up_first: bool,
+    restored_at: Option<Timestamp>,
 }
 
 impl Attempt {
@@ -158,7 +158,7 @@ impl Attempt {
         let Loaded { mut world, before } = storage::world::load(tx, &needs, started).await?;
         let valid = storage::jobs::fences(tx, &fences).await?;
         let now = tx.now(&self.clock).await?;
-        world.look_up_first = self.look_up_first;
+        world.restored_at = self.restored_at;
         let kept = groups::kept(tx, &scopes, now).await?;
         let mut deciding = Deciding { kept, new: Vec::new(), asks: Vec::new() };
         let mut results: Results = Vec::with_capacity(self.commands.len());
@@ -200,7 +200,7 @@ impl Deciding {
         envelope: &Envelope,
         world: &mut World,
         policy: &Policy,
-        now: crate::clock::Timestamp,
+        now: Timestamp,
     ) -> Result<Reply, Error> {
         if let Some(answer) = self.answered_before(envelope.idempotency.as_ref())? {
             return Ok(Reply::Kept(answer));

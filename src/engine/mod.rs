@@ -116,8 +116,9 @@ pub struct Parts {
     pub policy: Arc<Policy>,
     /// Placements that may wait; beyond, they are shed (`limits.max_queued_commands`).
     pub max_queued: usize,
-    /// Every purchase is looked up before it is created (after a restore from backup).
-    pub look_up_first: bool,
+    /// When the store was last restored from a backup: what is older may have been done outside
+    /// without it knowing, and is looked up before it is done.
+    pub restored_at: Option<Timestamp>,
 }
 
 impl Engine {
@@ -132,7 +133,7 @@ impl Engine {
             policy: parts.policy,
             queue: Arc::clone(&queue),
             committed: committed.clone(),
-            look_up_first: parts.look_up_first,
+            restored_at: parts.restored_at,
         };
         (Engine { queue, committed }, writer.run())
     }

@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use super::group::{Decided, Group};
 use super::queue::{Pending, Queue};
 use super::{Committed, Envelope, Error};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::domain::policy::Policy;
 use crate::ids::Ids;
 use crate::storage::{self, Db};
@@ -30,7 +30,7 @@ pub(super) struct Writer {
     pub policy: Arc<Policy>,
     pub queue: Arc<Queue>,
     pub committed: broadcast::Sender<Committed>,
-    pub look_up_first: bool,
+    pub restored_at: Option<Timestamp>,
 }
 
 impl Writer {
@@ -83,7 +83,7 @@ impl Writer {
         let mut retries = 0;
         let mut unknown_since: Option<tokio::time::Instant> = None;
         loop {
-            let run = group.run(&self.db, &self.clock, &self.policy, self.look_up_first);
+            let run = group.run(&self.db, &self.clock, &self.policy, self.restored_at);
             let error = match run.await {
                 Ok(decided) => return Ok(decided),
                 Err(error) => error,

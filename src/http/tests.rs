@@ -102,7 +102,7 @@ async fn server() -> Server {
         ids: ids.clone(),
         policy: Arc::clone(&policy),
         max_queued: 100,
-        look_up_first: false,
+        restored_at: None,
     });
     tokio::spawn(writer);
     let key = |name: &str, role, key: &str| KeySettings {

@@ -85,10 +85,9 @@ fn limits(s: &mut Section<'_>) -> LimitSettings {
 fn storage(s: &mut Section<'_>) -> StorageSettings {
     let url = s.location("url");
     let path = url.strip_prefix("sqlite://").map(|rest| rest.split('?').next().unwrap_or(rest));
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        s.error("url", not_built("postgres://"));
-    } else if path.is_none_or(|path| path.is_empty() || path.contains(":memory:")) {
-        s.error("url", "must be sqlite:// and the path of a file");
+    let server = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    if !server && path.is_none_or(|path| path.is_empty() || path.contains(":memory:")) {
+        s.error("url", "must be sqlite:// and the path of a file, or postgres://user@host/database");
     }
     StorageSettings { url }
 }

@@ -7,7 +7,7 @@
 //! once with BUSY. Both flush to disk before a commit is answered.
 
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use sqlx::pool::PoolConnection;
@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::error::{Error, Result};
 use super::sql::texts;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, Span, Timestamp};
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
@@ -116,6 +116,25 @@ impl Db {
         E: From<Error> + Send + 'static,
     {
         self.spawn(Mode::Read, f).await
+    }
+
+    /// The server's clock, which replicas share; `None` with SQLite. Read in the middle of the time
+    /// that the question took, so that the answer is off by less than half of it.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn server_clock(&self) -> Result<Option<Timestamp>> {
+        if self.is_sqlite() {
+            return Ok(None);
+        }
+        let read = self.read(|tx| {
+            Box::pin(async move {
+                let asked = Instant::now();
+                let shown = tx.server_clock().await?;
+                Ok(Some(shown + Span::from_std(asked.elapsed() / 2)))
+            })
+        });
+        read.await
     }
 
     /// Waits for the transactions under way and closes all connections.
@@ -251,6 +270,10 @@ impl Tx {
         if clock.is_manual() || matches!(self.conn, Conn::Sqlite(_)) {
             return Ok(clock.now());
         }
+        self.server_clock().await
+    }
+
+    async fn server_clock(&mut self) -> Result<Timestamp> {
         let row: Option<(i64,)> = self.first(&SERVER_CLOCK, Vec::new()).await?;
         row.map(|(micros,)| Timestamp(micros))
             .ok_or_else(|| Error::Unavailable("the database told no time".into()))

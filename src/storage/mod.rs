@@ -11,6 +11,7 @@ mod bulk;
 mod cell;
 mod claim;
 mod db;
+pub mod epochs;
 mod error;
 pub mod groups;
 pub mod jobs;

@@ -185,7 +185,7 @@ async fn a_configuration_is_checked_whole_and_shown_without_secrets() {
             let said = home.run(&[command]).await.refused();
             assert!(said.contains(named), "{command}, {settings}: {said}");
         }
-        assert!(!home.database().exists(), "nothing is made before the settings are right");
+        assert!(!home.path("store.db").exists(), "nothing is made before the settings are right");
     }
     // All faults at once.
     let both = Home::new("colour = 1\n[holds]\nttl_hot = \"x\"\nttl_flash = \"y\"");

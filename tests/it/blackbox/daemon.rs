@@ -9,16 +9,16 @@ use std::future::Future;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
-use sqlx::{ConnectOptions, FromRow, SqliteConnection};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::api::Api;
+use super::tables::{self, Row, Tables};
 
 /// The built program.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_stockhold");
@@ -39,6 +39,7 @@ pub const WALL_KEY: &str = "wall-key-0123456789";
 /// A folder with a configuration.
 pub struct Home {
     folder: TempDir,
+    pub tables: Arc<Tables>,
     settings: String,
     keys: bool,
     clock: bool,
@@ -47,10 +48,13 @@ pub struct Home {
 
 impl Home {
     /// With `settings` as the text of the configuration after what every home has: a free port on
-    /// loopback and a database in the folder (`store.db`).
+    /// loopback and a database: in the folder (`store.db`), or on the private server.
     pub fn new(settings: &str) -> Home {
+        let folder = TempDir::with_prefix("stockhold-").expect("a temporary folder");
+        let file = || Tables::file(folder.path().join("store.db"));
         Home {
-            folder: TempDir::with_prefix("stockhold-").expect("a temporary folder"),
+            tables: Arc::new(if tables::replicas() { Tables::server() } else { file() }),
+            folder,
             settings: settings.to_owned(),
             keys: false,
             clock: false,
@@ -84,10 +88,6 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    pub fn database(&self) -> PathBuf {
-        self.path("store.db")
-    }
-
     fn clock_file(&self) -> PathBuf {
         self.path("clock")
     }
@@ -112,8 +112,7 @@ impl Home {
                 "[[server.keys]]\nname = \"{name}\"\nrole = \"{role}\"\nkey = \"{key}\"\n"
             );
         }
-        let database = self.database();
-        text += &format!("[storage]\nurl = \"sqlite://{}\"\n", database.display());
+        text += &format!("[storage]\nurl = \"{}\"\n", self.tables.url());
         text + &self.settings + "\n"
     }
 
@@ -166,30 +165,18 @@ impl Home {
     }
 
     /// Rows of the database as they are committed now.
-    pub async fn rows<T>(&self, sql: &'static str) -> Vec<T>
-    where
-        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
-    {
-        let mut connection = self.connect().await;
-        sqlx::query_as(sql).fetch_all(&mut connection).await.expect(sql)
+    pub async fn rows<T: Row>(&self, sql: &str) -> Vec<T> {
+        self.tables.rows(sql, &[]).await
     }
 
     /// One number of the database.
-    pub async fn number(&self, sql: &'static str) -> i64 {
-        let mut connection = self.connect().await;
-        sqlx::query_scalar(sql).fetch_one(&mut connection).await.expect(sql)
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.tables.number(sql).await
     }
 
     /// Changes the database behind the daemon's back.
-    pub async fn tamper(&self, sql: &'static str) {
-        let mut connection = self.connect().await;
-        sqlx::raw_sql(sql).execute(&mut connection).await.expect(sql);
-    }
-
-    /// A connection of the test's own.
-    pub async fn connect(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(self.database()).busy_timeout(LIMIT);
-        options.connect().await.expect("the database opens")
+    pub async fn tamper(&self, sql: &str) {
+        self.tables.run(sql).await;
     }
 
     /// The rules that hold at every committed instant, by reading the tables: a level's figures

@@ -4,21 +4,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::SqliteConnection;
 
 use super::api::{Answer, Api, KEY, order};
 use super::daemon::{Daemon, HOUR, Home, NOON, SECOND, together};
-
-/// Holds the database's write lock, so that every command waits, until [`release`].
-async fn hold_up(home: &Home) -> SqliteConnection {
-    let mut connection = home.connect().await;
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.expect("the write lock");
-    connection
-}
-
-async fn release(mut connection: SqliteConnection) {
-    sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.expect("given back");
-}
 
 fn placing(api: &Api, body: &Value, key: Option<&str>) -> reqwest::RequestBuilder {
     let request = api.request(Method::POST, "/v1/orders").json(body);
@@ -80,7 +68,7 @@ async fn c098_a_caller_who_gave_up_finds_the_one_order() {
     daemon.stocked("W1", 10).await;
     for (external, key) in [("o1", None), ("o2", Some("key-of-o2"))] {
         let body = order(external, &[("W1", 1)]);
-        let lock = hold_up(&home).await;
+        let lock = home.tables.hold_up().await;
         let impatient = placing(&daemon, &body, key).timeout(Duration::from_millis(300));
         let gave_up = Answer::try_of(impatient).await.expect_err("nothing is answered yet");
         assert!(gave_up.is_timeout(), "{gave_up}");
@@ -97,7 +85,7 @@ async fn c098_a_caller_who_gave_up_finds_the_one_order() {
             }
         });
         tokio::time::sleep(Duration::from_millis(100)).await;
-        release(lock).await;
+        lock.release().await;
         let retried = retry.await.expect("it ends");
         assert!(matches!(retried.status, 200 | 201), "{}", retried.text);
         let last = Answer::of(placing(&daemon, &body, key)).await;
@@ -114,7 +102,7 @@ async fn c101_the_first_request_still_runs() {
     let daemon = home.serve().await;
     daemon.stocked("W1", 10).await;
     let body = order("o1", &[("W1", 1)]);
-    let lock = hold_up(&home).await;
+    let lock = home.tables.hold_up().await;
     let send = || {
         let (api, body) = ((*daemon).clone(), body.clone());
         tokio::spawn(async move { Answer::of(placing(&api, &body, Some("k"))).await })
@@ -126,7 +114,7 @@ async fn c101_the_first_request_still_runs() {
         told = &mut other => (told, one),
     };
     told.expect("it ends").refused(409, "request_in_progress");
-    release(lock).await;
+    lock.release().await;
     let first = waits.await.expect("it ends");
     assert_eq!(first.status, 201, "{}", first.text);
     assert_eq!(first.header("idempotency-replayed"), "");

@@ -12,8 +12,8 @@ const A: &str = "700000000001";
 const B: &str = "700000000002";
 
 async fn hold_states(w: &World, id: &str) -> Vec<(String, String)> {
-    let sql = "SELECT kind, state FROM holds WHERE order_id = ? ORDER BY line, part";
-    sqlx::query_as(sql).bind(id).fetch_all(&w.db).await.expect("holds")
+    let sql = "SELECT kind, state FROM holds WHERE order_id = $1 ORDER BY line, part";
+    w.home.tables.rows(sql, &[id]).await
 }
 
 fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -109,11 +109,11 @@ async fn work_off(w: &World, dice: &mut StdRng) {
         let (status, body) = w.post(&path, json!({ "action": action })).await;
         assert!(matches!(status, 200 | 202 | 409), "{body}");
     }
-    let sql = "SELECT h.order_id, h.line, sum(h.quantity) FROM holds h
+    let sql = "SELECT h.order_id, h.line, CAST(sum(h.quantity) AS BIGINT) FROM holds h
         JOIN orders o ON o.id = h.order_id WHERE o.state = 'confirmed'
         AND o.cancel_requested_at IS NULL AND h.kind = 'warehouse' AND h.state = 'committed'
         GROUP BY h.order_id, h.line";
-    let sold: Vec<(String, i64, i64)> = sqlx::query_as(sql).fetch_all(&w.db).await.expect("holds");
+    let sold: Vec<(String, i64, i64)> = w.home.rows(sql).await;
     for (order, line, quantity) in sold {
         let body = json!({ "lines": [{ "line_id": format!("{order}.{line}"), "quantity": quantity }],
             "carrier": "SF", "tracking_number": "SF1" });
@@ -223,13 +223,13 @@ async fn agree(w: &World, refunder: &Refunder, items: &[String]) {
     // What is bought and not closed at the supplier is what our holds say, item by item; a surplus
     // order that was paid before it was found is an open alert.
     for offer in items {
-        let sql = "SELECT coalesce(sum(h.surplus + CASE WHEN h.state = 'committed'
+        let sql = format!(
+            "SELECT coalesce(sum(h.surplus + CASE WHEN h.state = 'committed'
             OR (h.state = 'settled' AND p.state <> 'cancelled') THEN h.quantity ELSE 0 END), 0)
             FROM holds h LEFT JOIN purchase_orders p ON p.id = h.purchase_id
-            WHERE h.level_id LIKE ?";
-        let pattern = format!("s1688:{offer}:%");
-        let ours: i64 =
-            sqlx::query_scalar(sql).bind(pattern).fetch_one(&w.db).await.expect("a sum");
+            WHERE h.level_id LIKE 's1688:{offer}:%'"
+        );
+        let ours = w.number(&sql).await;
         assert_eq!(w.sim.units_bought(&item(offer)), ours, "{offer}");
     }
     let surplus = w.number("SELECT count(*) FROM holds WHERE surplus > 0").await;

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use stockhold::clock::{Clock, Span, Timestamp};
 use stockhold::domain::supply::Item;
 use stockhold::suppliers::simulator::{Api, Chance, Fault, Handle, Offer, Settings, Simulator};
@@ -112,7 +111,6 @@ fn merge(into: &mut toml::Value, from: toml::Value) {
 /// See the module.
 pub struct World {
     pub sim: Handle,
-    pub db: SqlitePool,
     pub home: Home,
     clock: Clock,
     process: Option<Process>,
@@ -138,10 +136,8 @@ impl World {
         let interval = supplier.get("sync_interval").and_then(toml::Value::as_str).unwrap_or("10m");
         let minutes = interval.strip_suffix('m').and_then(|n| n.parse().ok()).expect("minutes");
         let home = Home::new(&toml::to_string(&setup.config).expect("TOML")).with_clock();
-        let options = SqliteConnectOptions::new().filename(home.database());
         let mut world = World {
             sim,
-            db: SqlitePoolOptions::new().max_connections(2).connect_lazy_with(options),
             home,
             clock,
             process: None,
@@ -173,8 +169,7 @@ impl World {
     pub async fn kill(&mut self) {
         self.process.take().expect("it runs").kill().await;
         let running = "SELECT id, lease_token FROM jobs WHERE state = 'running'";
-        let rows: Vec<(i64, i64)> =
-            sqlx::query_as(running).fetch_all(&self.db).await.expect("jobs");
+        let rows: Vec<(i64, i64)> = self.home.rows(running).await;
         self.orphans.extend(rows);
     }
 
@@ -259,7 +254,7 @@ impl World {
 
     async fn last_slot(&self) -> Timestamp {
         let sql = "SELECT last_slot FROM schedules WHERE name = 'sync:s1688'";
-        Timestamp(sqlx::query_scalar(sql).fetch_one(&self.db).await.unwrap_or(0))
+        Timestamp(self.home.tables.try_number(sql).await.unwrap_or(0))
     }
 
     /// When the next job falls due; `None` while one is due or running. What a killed daemon was
@@ -267,7 +262,7 @@ impl World {
     async fn next_due(&self) -> Option<Timestamp> {
         let sql = "SELECT id, lease_token, run_at, lease_until FROM jobs WHERE state <> 'dead'";
         let rows: Vec<(i64, i64, i64, Option<i64>)> =
-            sqlx::query_as(sql).fetch_all(&self.db).await.ok()?;
+            self.home.tables.try_rows(sql, &[]).await.ok()?;
         let mut next = Timestamp(i64::MAX);
         for (id, token, run_at, lease_until) in rows {
             let at = match lease_until {
@@ -289,13 +284,12 @@ impl World {
         let sql = "SELECT o.id || ' ' || o.state || ' ' || coalesce(o.attention, '') || ' ' ||
                 coalesce(p.id || ' ' || p.state || ' ' || coalesce(p.supplier_order_id, ''), '')
             FROM orders o LEFT JOIN purchase_orders p ON p.order_id = o.id LIMIT 40";
-        let mut lines: Vec<String> =
-            sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
+        let mut lines: Vec<(String,)> = self.home.rows(sql).await;
         let sql = "SELECT key || ' ' || state || ' ' || attempts || ' ' || run_at || ' ' ||
-                coalesce(lease_until, '') || ' ' || coalesce(last_error, '') FROM jobs LIMIT 60";
-        let jobs: Vec<String> =
-            sqlx::query_scalar(sql).fetch_all(&self.db).await.unwrap_or_default();
-        lines.extend(jobs);
+                coalesce(CAST(lease_until AS TEXT), '') || ' ' || coalesce(last_error, '')
+            FROM jobs LIMIT 60";
+        lines.extend(self.home.rows::<(String,)>(sql).await);
+        let lines: Vec<String> = lines.into_iter().map(|(line,)| line).collect();
         format!("now {}\n{}", self.now().as_micros(), lines.join("\n"))
     }
 
@@ -477,18 +471,19 @@ impl World {
 
     /// Each alert of a kind: subject and whether it is open, oldest first.
     pub async fn alerts(&self, kind: &str) -> Vec<(String, bool)> {
-        let sql = "SELECT subject, closed_at IS NULL FROM alerts WHERE kind = ? ORDER BY id";
-        sqlx::query_as(sql).bind(kind).fetch_all(&self.db).await.expect("alerts")
+        let sql = "SELECT subject, closed_at IS NULL FROM alerts WHERE kind = $1 ORDER BY id";
+        self.home.tables.rows(sql, &[kind]).await
     }
 
-    pub async fn number(&self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql).fetch_one(&self.db).await.expect("a number")
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.home.number(sql).await
     }
 
     /// What an order's refunds come to, and how many there are.
     pub async fn refunded(&self, id: &str) -> (i64, i64) {
-        let sql = "SELECT count(*), coalesce(sum(amount), 0) FROM refunds WHERE order_id = ?";
-        sqlx::query_as(sql).bind(id).fetch_one(&self.db).await.expect("refunds")
+        let sql = "SELECT count(*), CAST(coalesce(sum(amount), 0) AS BIGINT) FROM refunds
+            WHERE order_id = $1";
+        self.home.tables.rows(sql, &[id]).await[0]
     }
 }
 

@@ -144,7 +144,7 @@ impl Shop {
             ids: Ids::seeded(1),
             policy: Arc::new(policy()),
             max_queued: 1_000,
-            look_up_first: false,
+            restored_at: None,
         });
         tokio::spawn(writer);
         let feed = Arc::new(Feed {

@@ -1,0 +1,68 @@
+//! The lives of a store: one from its beginning, and one more from each restore of a backup.
+//!
+//! What must hold: whoever opens the store first begins its first life, and others that open it at
+//! the same time find that one; a restore is marked while nothing else runs.
+
+use super::db::{Db, Tx};
+use super::error::{Error, Result};
+use super::sql::{args, texts};
+use super::table::row;
+use crate::clock::{Clock, Timestamp};
+
+row! {
+    /// One life of the store.
+    "epochs" Epoch {
+        no: i64,
+        /// Names it, for what is kept about this store elsewhere.
+        id: String,
+        began_at: Timestamp,
+    }
+}
+
+texts! {
+    FIRST = "INSERT INTO epochs (no, id, began_at) VALUES (1, $1, $2) ON CONFLICT (no) DO NOTHING";
+    NEXT = "INSERT INTO epochs (no, id, began_at)
+        SELECT coalesce(max(no), 1) + 1, $1, $2 FROM epochs";
+    NEWEST = "SELECT no, id, began_at FROM epochs ORDER BY no DESC LIMIT 1";
+}
+
+impl Epoch {
+    /// When the store was last restored from a backup, if ever.
+    pub fn restored_at(&self) -> Option<Timestamp> {
+        (self.no > 1).then_some(self.began_at)
+    }
+}
+
+/// The present life, begun under the name `id` if this is the first.
+///
+/// # Errors
+/// The database's.
+pub async fn current(db: &Db, clock: &Clock, id: String) -> Result<Epoch> {
+    let clock = clock.clone();
+    let found = db.read(|tx| Box::pin(async move { tx.first(&NEWEST, Vec::new()).await }));
+    let found: Option<Epoch> = found.await?;
+    match found {
+        Some(epoch) => Ok(epoch),
+        None => begin(db, &FIRST, clock, id).await,
+    }
+}
+
+/// Marks a restore: the next life begins now, under the name `id`.
+///
+/// # Errors
+/// The database's.
+pub async fn restored(db: &Db, clock: &Clock, id: String) -> Result<Epoch> {
+    begin(db, &NEXT, clock.clone(), id).await
+}
+
+async fn begin(db: &Db, how: &'static super::sql::Sql, clock: Clock, id: String) -> Result<Epoch> {
+    db.transact(move |tx: &mut Tx| {
+        Box::pin(async move {
+            let now = tx.now(&clock).await?;
+            tx.run(how, args![id, now]).await?;
+            let newest: Option<Epoch> = tx.first(&NEWEST, Vec::new()).await?;
+            newest.ok_or_else(|| Error::Unavailable("the store's life was not begun".into()))
+        })
+    })
+    .await
+}
