@@ -1,5 +1,6 @@
 //! Money that goes back. What is owed back is `pricing::due_back`; a refund's id derives from
 //! (order, cause, payment), and the cause from the timeline's number, so that none is made twice.
+//! What ops give is a gift on top: it lessens neither what counts as paid nor what is due back.
 
 use super::{Result, Rules};
 use crate::clock::{Span, Timestamp};
@@ -75,7 +76,7 @@ impl Rules<'_> {
             let why = format!("{most} minor units are left to give back");
             return Err(Refusal::QuantityExceeded(why).into());
         }
-        self.owe_refund(id, amount, "ops", reason)?;
+        self.owe_refund(id, amount, refund::BY_OPS, reason)?;
         self.answer(id, Touch::Changed)
     }
 

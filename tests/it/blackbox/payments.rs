@@ -257,6 +257,30 @@ async fn refunds_by_ops_have_an_amount_a_reason_and_an_end() {
     home.check_books().await;
 }
 
+/// What ops gave is a gift: it neither eats later excess nor keeps an order from being paid.
+#[tokio::test]
+async fn a_gift_by_ops_lessens_neither_excess_nor_what_was_paid() {
+    let home = Home::new("").with_keys();
+    let daemon = home.serve().await;
+    daemon.stocked("W1", 10).await;
+    let give = async |id: &str| {
+        let body = json!({"amount": "4.00", "reason": "scratched"});
+        daemon.post(&format!("/v1/orders/{id}/refunds"), &body).await.ok();
+    };
+    let paid = daemon.placed("o1", "W1", 2).await;
+    daemon.pay(&paid, "p1", "20.00").await.ok();
+    give(&paid).await;
+    // 3.00 too much: back at once, beside the 4.00.
+    let more = daemon.pay(&paid, "p2", "3.00").await.ok();
+    assert_eq!((text(&more["state"]), sum(&more)), ("confirmed".into(), money("23.00", "7.00")));
+    let pending = daemon.placed("o2", "W1", 2).await;
+    daemon.pay(&pending, "p3", "15.00").await.ok();
+    give(&pending).await;
+    let whole = daemon.pay(&pending, "p4", "5.00").await.ok();
+    assert_eq!((text(&whole["state"]), sum(&whole)), ("confirmed".into(), money("20.00", "4.00")));
+    home.check_books().await;
+}
+
 /// Parallel payments of one order: each id once, the sum exact, the excess given back.
 #[tokio::test]
 async fn payments_in_parallel_are_each_counted_once() {
