@@ -192,6 +192,29 @@ impl Rules<'_> {
         Ok(())
     }
 
+    /// What was made stays so, under the reference it has. One that comes later fills a gap.
+    fn made_before(
+        &mut self,
+        order: &OrderId,
+        id: &RefundId,
+        made: bool,
+        reference: Option<&str>,
+    ) -> Result<Outcome> {
+        let refund = self.refund(order, id)?;
+        match (refund.reference.as_deref(), reference) {
+            _ if !made => return Err(Refusal::Conflict("the refund was made".into()).into()),
+            (Some(known), Some(given)) if known != given => {
+                let why = format!("the refund was made under the reference {known}");
+                return Err(Refusal::Conflict(why).into());
+            }
+            (None, Some(given)) => {
+                self.refund_mut(order, id)?.reference = Some(given.to_owned());
+            }
+            _ => {}
+        }
+        self.answer(order, Touch::Changed)
+    }
+
     pub(super) fn resolve_refund(
         &mut self,
         id: &RefundId,
@@ -200,10 +223,7 @@ impl Rules<'_> {
     ) -> Result<Outcome> {
         let order = self.order_of_refund(id)?;
         if self.refund(&order, id)?.state == RefundState::Succeeded {
-            if made {
-                return self.answer(&order, Touch::Changed);
-            }
-            return Err(Refusal::Conflict("the refund was made".into()).into());
+            return self.made_before(&order, id, made, reference);
         }
         if made {
             self.refund_made(&order, id, reference)?;

@@ -243,6 +243,8 @@ async fn refunds_by_ops_have_an_amount_a_reason_and_an_end() {
         let done = daemon.post(&resolve(&refund), &made).await.ok();
         assert_eq!((&done["state"], &done["amount"]), (&json!("succeeded"), &json!("8.00")));
     }
+    let other = json!({"outcome": "succeeded", "reference": "bank-8"});
+    daemon.post(&resolve(&refund), &other).await.refused(409, "order_state_conflict");
     daemon.post(&resolve(&refund), &not_made).await.refused(409, "order_state_conflict");
     let retry = format!("/v1/refunds/{refund}/retry");
     daemon.post(&retry, &json!({})).await.refused(409, "order_state_conflict");

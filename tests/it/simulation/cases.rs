@@ -480,6 +480,28 @@ fn never_more_goes_back_than_was_captured() {
 }
 
 #[test]
+fn a_refund_is_made_under_one_reference() {
+    let mut b = Bench::new();
+    b.stock("main", "A", 2);
+    b.paid("o1", &[("A", 2, 100)]);
+    gift(&mut b, 80);
+    let refund = b.order("o1").refunds[0].id.clone();
+    let resolve = |reference: Option<&str>| Command::ResolveRefund {
+        refund: refund.clone(),
+        made: true,
+        reference: reference.map(str::to_owned),
+    };
+    b.run(resolve(None));
+    for (given, kept) in [(None, None), (Some("bank-7"), Some("bank-7")), (None, Some("bank-7"))] {
+        b.run(resolve(given));
+        assert_eq!(b.order("o1").refunds[0].reference.as_deref(), kept);
+    }
+    let other = b.try_run(resolve(Some("bank-8")));
+    assert!(matches!(other, Err(Refusal::Conflict(_))), "{other:?}");
+    assert_eq!(b.order("o1").refunds[0].reference.as_deref(), Some("bank-7"));
+}
+
+#[test]
 fn a_supplier_ships_and_the_order_is_shipped_with_it() {
     let mut b = Bench::new();
     b.feed("east:x:", 9);
