@@ -151,6 +151,8 @@ CREATE TABLE purchase_orders (
 );
 CREATE INDEX purchase_orders_deadline ON purchase_orders (deadline_at, id)
     WHERE deadline_at IS NOT NULL;
+-- What a pause of buying keeps waiting.
+CREATE INDEX purchase_orders_pending ON purchase_orders (created_at, id) WHERE state = 'pending';
 -- A supplier's push names its own order.
 CREATE INDEX purchase_orders_supplier_order ON purchase_orders (supplier_order_id)
     WHERE supplier_order_id IS NOT NULL;

@@ -86,6 +86,8 @@ pub struct Trail {
     pub unanswered: u32,
     /// The supplier refused to cancel it because it was paid.
     pub cancel_refused: bool,
+    /// Buying was found paused then. Until it is claimed after, no deadline of it runs.
+    pub paused_at: Option<Timestamp>,
     /// A cancel was not definitely answered: read the order back before anything else.
     pub read_back_first: bool,
 }

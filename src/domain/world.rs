@@ -69,6 +69,8 @@ pub struct World {
     pub overdue: BTreeMap<LevelId, Vec<OrderId>>,
     /// Orders with active, confirmed shares of an item that no purchase was sent for, where loaded.
     pub unbought: BTreeMap<LevelId, Vec<OrderId>>,
+    /// Purchases that may be waiting for a pause of buying to end, where one is ended.
+    pub waiting: BTreeSet<PurchaseId>,
     /// There are overdue unpaid orders somewhere.
     pub any_overdue: bool,
 

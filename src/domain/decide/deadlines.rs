@@ -46,6 +46,7 @@ impl Rules<'_> {
         match self.order(id)?.state {
             State::PendingPayment => self.expire(id),
             State::Paid => self.confirm_due(id),
+            State::Confirming | State::Attention if self.held_up(id)? => self.start_anew(id),
             State::Confirming => self.attention(id, "the supplier gave no definite answer"),
             State::Attention if self.surely_not_bought(id)? => {
                 self.end_cancelled(id, CancelReason::SupplierUnavailable)

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stockhold::clock::Timestamp;
+use stockhold::domain::alert::AlertKind;
 use stockhold::domain::command::{Command, StockChange};
 use stockhold::domain::job::Job;
 use stockhold::domain::names::{LevelId, OrderId, SourceId};
@@ -303,6 +304,9 @@ impl Audit {
                 deadline(o.id.as_str(), o.deadline_at);
             }
             for p in o.purchases.iter().filter(|p| !p.state.is_end()) {
+                let unknown = (AlertKind::PurchaseUnknown, p.id.to_string());
+                let told = store.alerts.contains_key(&unknown);
+                assert!(p.attempts > 0 || !told, "never tried, and called unknown: {p:?}");
                 if p.state != PurchaseState::Received && p.end_reason.is_none() {
                     deadline(p.id.as_str(), p.deadline_at);
                     owed(Job::Purchase { purchase: p.id.clone() }, None);

@@ -122,6 +122,7 @@ impl Store {
         world.any_overdue = needs.any_overdue && self.orders.values().any(|o| is_overdue(o, now));
         self.load_lists(needs, now, &mut world);
         self.recount(needs, now, &mut world);
+        world.waiting = self.waiting(needs);
         world
     }
 
@@ -147,6 +148,25 @@ impl Store {
             ids.extend(self.overdue(level, now));
         }
         ids
+    }
+
+    /// Pending purchases of what is bought again, the oldest first.
+    fn waiting(&self, needs: &Needs) -> BTreeSet<PurchaseId> {
+        let keys = needs.resumed_skus.iter().map(|s| self.aliases.get(s).unwrap_or(s));
+        let skus: BTreeSet<&SkuKey> = keys.collect();
+        let mut found = Vec::new();
+        for o in self.orders.values() {
+            for p in o.purchases.iter().filter(|p| p.state == PurchaseState::Pending) {
+                let mut holds = o.holds.iter().filter(|h| h.purchase.as_ref() == Some(&p.id));
+                if needs.resumed_suppliers.contains(&p.supplier)
+                    || holds.any(|h| skus.contains(&h.sku))
+                {
+                    found.push((p.created_at, p.id.clone()));
+                }
+            }
+        }
+        found.sort();
+        found.into_iter().take(self.most).map(|(_, id)| id).collect()
     }
 
     fn judged(&self, level: &LevelId) -> Vec<OrderId> {

@@ -9,6 +9,7 @@ mod dice;
 mod driver;
 mod judging;
 mod memory;
+mod pausing;
 mod random;
 mod script;
 mod shop;
