@@ -225,8 +225,10 @@ pub enum Command {
         late: Option<(Timestamp, usize)>,
         answer: Result<Vec<UpstreamOrder>, Fault>,
     },
+    /// A supplier order was read back; `sent_at`: when it was asked for.
     Polled {
         purchase: PurchaseId,
+        sent_at: Timestamp,
         answer: Result<UpstreamOrder, Fault>,
     },
     /// The supplier's word on cancelling one of the purchase's supplier orders.

@@ -80,8 +80,10 @@ pub struct Trail {
     /// A refusal that is believed only after the look-ups, since an earlier attempt was lost.
     pub doubted: Option<Fault>,
     pub parcels: Vec<Parcel>,
-    /// When we last read the supplier's order.
+    /// When we asked for the newest reading of the supplier's order.
     pub polled_at: Option<Timestamp>,
+    /// It should have been paid by then, and no reading asked for since has told whether it was.
+    pub overdue: Option<Timestamp>,
     /// How often in a row no usable answer came; for backoff.
     pub unanswered: u32,
     /// The supplier refused to cancel it because it was paid.

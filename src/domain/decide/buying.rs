@@ -16,7 +16,7 @@ use crate::domain::job::Job;
 use crate::domain::names::{OrderId, PurchaseId, SourceId};
 use crate::domain::order::{Hold, Order, Share, State};
 use crate::domain::outcome::{Outcome, PurchaseStep, Refusal};
-use crate::domain::policy::{LATE_LOOKUPS, REPEAT_EVERY};
+use crate::domain::policy::{LATE_LOOKUPS, ONCE_MORE, REPEAT_EVERY};
 use crate::domain::purchase::{Purchase, PurchaseLine, PurchaseState, Trail};
 use crate::domain::supply::{Created, Item, PurchaseItem, PurchaseRequest};
 
@@ -285,8 +285,15 @@ impl Rules<'_> {
         self.tell(order, &format!("purchase_{state}"), format!("{id}: {reason}"))
     }
 
-    /// A purchase whose deadline has passed: ops are told, again each day.
-    pub(super) fn purchase_overdue(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+    /// A purchase whose deadline has passed: ops are told, again each day. That it is unpaid is only
+    /// told by a reading asked for after the deadline; that there is no answer, only if it was waited
+    /// for until then.
+    pub(super) fn purchase_overdue(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        deadline: Timestamp,
+    ) -> Result<()> {
         let next: Timestamp = self.now + REPEAT_EVERY;
         let purchase = self.purchase_mut(order, id)?;
         let state = purchase.state;
@@ -299,23 +306,48 @@ impl Rules<'_> {
             self.purchase_mut(order, id)?.trail.paused_at.get_or_insert(now);
             return self.purchase_deadline(order, id, self.policy.retry_deadline);
         }
+        if !state.is_placed() && self.noticed_late(deadline) {
+            self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
+            return self.purchase_deadline(order, id, ONCE_MORE);
+        }
         let purchase = self.purchase_mut(order, id)?;
         purchase.deadline_at = Some(next);
         self.world.owe_deadline(next);
         self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
-        let (kind, detail) = match state {
-            PurchaseState::Placed => (AlertKind::PurchaseUnpaid, "placed and not paid"),
-            PurchaseState::Paid | PurchaseState::Shipped | PurchaseState::Received => {
-                return Ok(());
+        match state {
+            PurchaseState::Placed => {
+                self.purchase_mut(order, id)?.trail.overdue.get_or_insert(deadline);
+                self.judge_unpaid(order, id)?;
             }
-            _ => (AlertKind::PurchaseUnknown, "no definite answer from the supplier"),
-        };
+            PurchaseState::Paid | PurchaseState::Shipped | PurchaseState::Received => {}
+            _ => {
+                let what = "no definite answer from the supplier";
+                self.alert_purchase(order, id, AlertKind::PurchaseUnknown, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an overdue purchase is unpaid, once a reading asked for since can tell.
+    pub(super) fn judge_unpaid(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        let purchase = self.purchase(order, id)?;
+        let (state, trail) = (purchase.state, &purchase.trail);
+        if trail.overdue.is_none_or(|by| trail.polled_at.is_none_or(|read| read < by)) {
+            return Ok(());
+        }
+        self.purchase_mut(order, id)?.trail.overdue = None;
+        if state == PurchaseState::Placed {
+            self.alert_purchase(order, id, AlertKind::PurchaseUnpaid, "placed and not paid");
+        }
+        Ok(())
+    }
+
+    fn alert_purchase(&mut self, order: &OrderId, id: &PurchaseId, kind: AlertKind, what: &str) {
         self.world.alerts.push(AlertChange::Open {
             kind,
             subject: id.to_string(),
-            detail: format!("{detail} (order {order})"),
+            detail: format!("{what} (order {order})"),
         });
-        Ok(())
     }
 
     pub(super) fn retry_purchase(&mut self, id: &PurchaseId) -> Result<Outcome> {

@@ -459,7 +459,7 @@ impl Rules<'_> {
             left_out: left_out.collect(),
         };
         self.placed(order, id, &created)?;
-        self.polled(id, &Ok(upstream.clone()))
+        self.polled(id, self.now, &Ok(upstream.clone()))
     }
 
     /// A clean look-up found nothing.

@@ -18,6 +18,7 @@ impl Rules<'_> {
     pub(super) fn polled(
         &mut self,
         id: &PurchaseId,
+        sent_at: Timestamp,
         answer: &std::result::Result<UpstreamOrder, Fault>,
     ) -> Result<Outcome> {
         let (order, now) = (self.order_of_purchase(id)?, self.now);
@@ -31,7 +32,7 @@ impl Rules<'_> {
         {
             return self.next_look(&order, id);
         }
-        purchase.trail.polled_at = Some(now);
+        purchase.trail.polled_at = purchase.trail.polled_at.max(Some(sent_at));
         purchase.trail.unanswered = 0;
         let cancel_failed = std::mem::take(&mut purchase.trail.read_back_first);
         purchase.cost = upstream.total.or(purchase.cost);
@@ -45,6 +46,7 @@ impl Rules<'_> {
             UpstreamState::ClosedUnpaid => self.closed_unpaid(&order, id, upstream)?,
             UpstreamState::ClosedBySeller => self.closed_by_seller(&order, id, upstream)?,
         }
+        self.judge_unpaid(&order, id)?;
         if cancel_failed && self.purchase(&order, id)?.state == PurchaseState::Placed {
             // Refused, and yet it could be cancelled: not asked again at once.
             return Ok(Outcome::Again(Some(now + self.poll_every(&order, id)?)));

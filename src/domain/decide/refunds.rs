@@ -10,7 +10,7 @@ use crate::domain::command::RefundAnswer;
 use crate::domain::job::Job;
 use crate::domain::names::{OrderId, RefundId};
 use crate::domain::outcome::{Outcome, RefundStep, Refusal, Stop, Touch};
-use crate::domain::policy::REFUND_ALERT_AFTER;
+use crate::domain::policy::{ONCE_MORE, REFUND_ALERT_AFTER};
 use crate::domain::pricing;
 use crate::domain::refund::{self, Refund, RefundState};
 
@@ -164,8 +164,23 @@ impl Rules<'_> {
         });
     }
 
-    /// A refund that is still open: alerts now and again a day later.
-    pub(super) fn refund_overdue(&mut self, order: &OrderId, id: &RefundId) -> Result<()> {
+    /// A refund that is still open: alerts now and again a day later. A provider that could not be
+    /// asked until the deadline is asked first.
+    pub(super) fn refund_overdue(
+        &mut self,
+        order: &OrderId,
+        id: &RefundId,
+        deadline: Timestamp,
+    ) -> Result<()> {
+        let asked = self.policy.refunds_by_provider
+            && self.refund(order, id)?.state == RefundState::Pending;
+        if asked && self.noticed_late(deadline) {
+            let again = self.now + ONCE_MORE;
+            self.refund_mut(order, id)?.deadline_at = Some(again);
+            self.world.owe_deadline(again);
+            self.world.owe(Job::Refund { refund: id.clone() }, self.now);
+            return Ok(());
+        }
         let deadline: Timestamp = self.now + REFUND_ALERT_AFTER;
         self.refund_mut(order, id)?.deadline_at = Some(deadline);
         self.world.owe_deadline(deadline);

@@ -77,10 +77,10 @@ fn c104_c105_while_a_create_is_unknown_nothing_is_bought_again_and_nothing_is_re
     b.lose("o1-east-1");
     assert_eq!(b.purchase("o1-east-1").state, PurchaseState::Unknown);
     cancel(&mut b, "o1");
-    b.wait(Span::hours(3));
+    b.wait(Span::hours(2));
     b.due("o1");
     assert_eq!(b.order("o1").state, State::Attention);
-    b.wait(Span::hours(25));
+    b.wait(Span::hours(24));
     b.due("o1");
     assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Attention, 0));
     assert!(matches!(b.claim("o1-east-1"), PurchaseStep::LookUp { .. }));
@@ -166,7 +166,7 @@ fn a_cancel_refused_because_it_was_paid_needs_a_person_and_refunds_nothing() {
         b.poll("o1-east-1", UpstreamState::Paid);
         assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Attention, 0));
         assert!(is_open(&b, AlertKind::CancelRefusedUpstream, "o1"));
-        b.wait(Span::hours(25));
+        b.wait(Span::hours(24));
         b.due("o1");
         assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Attention, 0));
         b
@@ -329,7 +329,7 @@ fn a_cancel_that_goes_through_after_ops_let_the_order_go_on_buys_once_more() {
     b.buy("o1-east-1", "e1");
     b.lose("o1-west-1");
     cancel(&mut b, "o1");
-    b.wait(Span::hours(3));
+    b.wait(Span::hours(2));
     b.due("o1");
     decide(&mut b, "o1", Action::Retry);
     b.cancelled_upstream("o1-east-1", "e1", Ok(()));
