@@ -126,7 +126,7 @@ pub struct Purchase {
     /// The refusal's or closure's code and words.
     pub end_reason: Option<String>,
     /// When something of it must have happened (placed: payment; unknown: an answer). `None` at an
-    /// end and once received.
+    /// end, once received, and once shipped when it is not read back any more.
     pub deadline_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub trail: Trail,

@@ -42,7 +42,8 @@ pub struct ItemView {
     pub undecided: Vec<OrderId>,
     /// There are more undecided orders than were loaded.
     pub more: bool,
-    /// Every hold on the level that is open, or undone, lost or in surplus and not yet settled.
+    /// Every hold on the level that is open, or undone, lost or in surplus and not yet settled; or
+    /// that is settled while its purchase is placed and not known to be paid.
     pub units: Vec<ItemUnits>,
 }
 

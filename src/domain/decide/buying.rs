@@ -16,7 +16,7 @@ use crate::domain::job::Job;
 use crate::domain::names::{OrderId, PurchaseId, SourceId};
 use crate::domain::order::{Hold, Order, Share, State};
 use crate::domain::outcome::{Outcome, PurchaseStep, Refusal};
-use crate::domain::policy::{LATE_LOOKUPS, ONCE_MORE, REPEAT_EVERY};
+use crate::domain::policy::{LATE_LOOKUPS, ONCE_MORE, READ_AFTER_SHIPPED, REPEAT_EVERY};
 use crate::domain::purchase::{Purchase, PurchaseLine, PurchaseState, Trail};
 use crate::domain::supply::{Created, Item, PurchaseItem, PurchaseRequest};
 
@@ -202,7 +202,12 @@ impl Rules<'_> {
     }
 
     /// Something of the purchase must have happened by then.
-    fn purchase_deadline(&mut self, order: &OrderId, id: &PurchaseId, span: Span) -> Result<()> {
+    pub(super) fn purchase_deadline(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        span: Span,
+    ) -> Result<()> {
         let deadline = self.now + span;
         self.purchase_mut(order, id)?.deadline_at = Some(deadline);
         self.world.owe_deadline(deadline);
@@ -306,6 +311,10 @@ impl Rules<'_> {
             self.purchase_mut(order, id)?.trail.paused_at.get_or_insert(now);
             return self.purchase_deadline(order, id, self.policy.retry_deadline);
         }
+        if state == PurchaseState::Shipped {
+            self.purchase_mut(order, id)?.deadline_at = None;
+            return self.tell(order, "purchase_left_shipped", id.to_string());
+        }
         if !state.is_placed() && self.noticed_late(deadline) {
             self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
             return self.purchase_deadline(order, id, ONCE_MORE);
@@ -357,6 +366,9 @@ impl Rules<'_> {
             return Err(Refusal::Conflict(format!("the purchase is {}", purchase.state)).into());
         }
         purchase.trail.unanswered = 0;
+        if purchase.state == PurchaseState::Shipped && purchase.end_reason.is_none() {
+            self.purchase_deadline(&order, id, READ_AFTER_SHIPPED)?;
+        }
         self.world.owe(Job::Purchase { purchase: id.clone() }, now);
         self.purchase_answer(&order, id)
     }
@@ -404,8 +416,8 @@ fn next_for_placed(purchase: &Purchase) -> PurchaseStep {
         && !purchase.trail.read_back_first;
     match purchase.state {
         PurchaseState::Received => PurchaseStep::Done,
-        // Closed after it was shipped: there is nothing more to read.
-        _ if purchase.end_reason.is_some() => PurchaseStep::Done,
+        // Closed after it was shipped, or shipped long ago: there is nothing more to read.
+        PurchaseState::Shipped if purchase.deadline_at.is_none() => PurchaseStep::Done,
         _ if cancel => PurchaseStep::Cancel { supplier_order_id },
         _ => PurchaseStep::Poll { supplier_order_id },
     }

@@ -8,6 +8,7 @@ use crate::domain::backoff;
 use crate::domain::names::{OrderId, PurchaseId};
 use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, Order, State};
 use crate::domain::outcome::Outcome;
+use crate::domain::policy::READ_AFTER_SHIPPED;
 use crate::domain::purchase::PurchaseState;
 use crate::domain::supply::{Fault, UpstreamOrder, UpstreamState};
 
@@ -102,6 +103,8 @@ impl Rules<'_> {
         purchase.state = if received { PurchaseState::Received } else { PurchaseState::Shipped };
         if received {
             purchase.deadline_at = None;
+        } else if first {
+            self.purchase_deadline(order, id, READ_AFTER_SHIPPED)?;
         }
         if first {
             self.supplier_shipped(order, id, &upstream.parcels)?;

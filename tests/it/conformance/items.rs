@@ -49,7 +49,8 @@ fn bought(order: &mut Order, state: PurchaseState) -> PurchaseId {
 }
 
 /// o1 and o2 are undecided; o3 is not due; o4 is bought and unpaid; o5 was undone; o6 is over;
-/// o7 has surplus upstream; o8 waits at another level; o9 is paid and its create is unknown.
+/// o7 has surplus upstream; o8 waits at another level; o9 is paid and its create is unknown; pa is
+/// in the figure and unpaid, pb in the figure and paid.
 fn orders() -> Vec<Order> {
     let mut o1 =
         order("o1", State::Confirming, 10, share(2, HoldState::Active, Confirmation::Waiting));
@@ -76,7 +77,12 @@ fn orders() -> Vec<Order> {
         order("o9", State::Confirmed, 4, share(8, HoldState::Active, Confirmation::Confirmed));
     bought(&mut o9, PurchaseState::Unknown);
     o9.purchases[0].cancel_requested_at = None;
-    vec![o1, o2, o3, o4, o5, o6, o7, o8, o9]
+    let settled = || share(9, HoldState::Settled, Confirmation::Confirmed);
+    let mut pa = order("pa", State::Confirmed, 4, settled());
+    bought(&mut pa, PurchaseState::Placed);
+    let mut pb = order("pb", State::Confirmed, 4, settled());
+    bought(&mut pb, PurchaseState::Paid);
+    vec![o1, o2, o3, o4, o5, o6, o7, o8, o9, pa, pb]
 }
 
 async fn filled(test: &TestDb, orders: Vec<Order>) {
@@ -153,6 +159,13 @@ async fn a_judged_item_shows_its_undecided_orders_and_every_unit(test: TestDb) {
                 purchase: purchase("o9"),
                 purchase_state: Some(PurchaseState::Unknown),
                 ..units("o9", 8, HoldState::Active, Confirmation::Confirmed)
+            },
+            ItemUnits {
+                purchase: purchase("pa"),
+                purchase_state: Some(PurchaseState::Placed),
+                cancel_requested: true,
+                unpaid_supplier_order: Some("00123456789012345678".into()),
+                ..units("pa", 9, HoldState::Settled, Confirmation::Confirmed)
             },
         ],
     };

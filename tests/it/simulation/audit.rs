@@ -307,7 +307,9 @@ impl Audit {
                 let unknown = (AlertKind::PurchaseUnknown, p.id.to_string());
                 let told = store.alerts.contains_key(&unknown);
                 assert!(p.attempts > 0 || !told, "never tried, and called unknown: {p:?}");
-                if p.state != PurchaseState::Received && p.end_reason.is_none() {
+                // What was shipped is read back for a time only.
+                let left = p.state == PurchaseState::Shipped && p.deadline_at.is_none();
+                if p.state != PurchaseState::Received && !left {
                     deadline(p.id.as_str(), p.deadline_at);
                     owed(Job::Purchase { purchase: p.id.clone() }, None);
                 }

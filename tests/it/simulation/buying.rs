@@ -356,6 +356,30 @@ fn a_shipped_purchase_that_is_closed_is_told_once_and_revives_nothing() {
 }
 
 #[test]
+fn a_shipped_purchase_that_nobody_calls_received_is_read_for_a_month() {
+    let mut b = bench();
+    b.bought("o1", 2, "e1");
+    b.poll("o1-east-1", UpstreamState::Shipped);
+    let shipped_at = b.now;
+    b.now = shipped_at + Span::days(30) - Span::millis(1);
+    b.due("o1"); // the order is completed after 14 days
+    let again = b.poll("o1-east-1", UpstreamState::Shipped);
+    assert_eq!(again, Outcome::Again(Some(b.now + Span::minutes(5))));
+    b.wait(Span::millis(1));
+    b.due("o1");
+    assert_eq!(b.purchase("o1-east-1").state, PurchaseState::Shipped);
+    assert_eq!(b.purchase("o1-east-1").deadline_at, None);
+    assert_eq!(b.claim("o1-east-1"), PurchaseStep::Done);
+    assert!(b.store.opened.is_empty());
+    // Ops may have it read again.
+    b.run(Command::RetryPurchase { purchase: "o1-east-1".into() });
+    let step = b.claim("o1-east-1");
+    assert_eq!(step, PurchaseStep::Poll { supplier_order_id: "e1".into() });
+    assert_eq!(b.poll("o1-east-1", UpstreamState::Received), Outcome::Again(None));
+    assert_eq!(b.purchase("o1-east-1").state, PurchaseState::Received);
+}
+
+#[test]
 fn answers_out_of_order_do_not_undo_what_is_known() {
     let mut b = bench();
     b.bought("o1", 2, "e1");
@@ -403,6 +427,28 @@ fn what_was_left_out_is_decided_for_itself_and_never_bought_unasked() {
     b.judge("east:y:", 20);
     b.buy("o1-east-2", "e2");
     assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Confirmed, 0));
+}
+
+#[test]
+fn lines_of_one_item_that_were_left_out_close_it_for_all_that_was_asked() {
+    let mut b = bench();
+    b.feed("east:y:", 20);
+    // B and C are one item at East: 1 and 2 of it, beside y.
+    let mut p = placement("o1", &[("B", 1, 100), ("C", 2, 100), ("D", 2, 30)]);
+    p.short_policy = ShortPolicy::CancelLines;
+    p.payment = Some(capture("p1", 360));
+    assert!(b.place(p).is_ok());
+    b.confirm_due(&["o1"]);
+    b.judge("east:x:", 20);
+    b.judge("east:y:", 20);
+    b.claim("o1-east-1");
+    let left_out = vec![LeftOut { item: item("x"), fault: out_of_stock() }];
+    b.answer("o1-east-1", 1, Ok(Created { left_out, ..created("e1") }));
+    assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Confirmed, 300));
+    // 3 were refused: 2 may be there.
+    assert_eq!(b.store.levels["east:x:"].closed.map(|c| c.from_quantity), Some(3));
+    assert!(b.place(placement("o2", &[("C", 3, 100)])).is_err());
+    assert!(b.place(placement("o3", &[("C", 2, 100)])).is_ok());
 }
 
 #[test]

@@ -259,7 +259,10 @@ impl Store {
                 ItemView { undecided: seen.take(self.most).collect(), ..ItemView::default() };
             view.more = view.undecided.len() < count;
             for o in self.orders.values() {
-                let here = o.holds.iter().filter(|h| &h.level == level && counts(h));
+                let here = o
+                    .holds
+                    .iter()
+                    .filter(|h| &h.level == level && (counts(h) || settled_unpaid(o, h)));
                 view.units.extend(here.map(|h| units(o, h)));
             }
             items.insert(level.clone(), view);
@@ -409,6 +412,12 @@ fn unbought(order: &Order, hold: &Hold) -> bool {
 /// Whether a hold counts on its level.
 fn counts(h: &Hold) -> bool {
     h.is_open() || h.undone_at.is_some() || h.lost_at.is_some() || h.surplus > 0
+}
+
+/// In the figure since it was ordered, and its purchase is not known to be paid.
+fn settled_unpaid(order: &Order, h: &Hold) -> bool {
+    let purchase = h.purchase.as_ref().and_then(|p| order.purchase(p));
+    h.state == HoldState::Settled && purchase.is_some_and(|p| p.state == PurchaseState::Placed)
 }
 
 fn units(order: &Order, hold: &Hold) -> ItemUnits {
