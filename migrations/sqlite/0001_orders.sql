@@ -147,10 +147,15 @@ CREATE TABLE purchase_orders (
     CONSTRAINT purchase_orders_state CHECK (state IN ('pending', 'placing', 'unknown', 'placed',
         'paid', 'shipped', 'received', 'failed', 'cancelled')),
     CONSTRAINT purchase_orders_waiting_has_deadline CHECK (
-        state IN ('received', 'failed', 'cancelled') OR deadline_at IS NOT NULL)
+        -- What was shipped is read back for a time only.
+        state IN ('shipped', 'received', 'failed', 'cancelled') OR deadline_at IS NOT NULL)
 ) STRICT;
 CREATE INDEX purchase_orders_deadline ON purchase_orders (deadline_at, id)
     WHERE deadline_at IS NOT NULL;
+-- What a pause of buying keeps waiting.
+CREATE INDEX purchase_orders_pending ON purchase_orders (created_at, id) WHERE state = 'pending';
+-- What is read back before an item is short.
+CREATE INDEX purchase_orders_placed ON purchase_orders (supplier, order_id) WHERE state = 'placed';
 -- A supplier's push names its own order.
 CREATE INDEX purchase_orders_supplier_order ON purchase_orders (supplier_order_id)
     WHERE supplier_order_id IS NOT NULL;

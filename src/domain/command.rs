@@ -225,8 +225,10 @@ pub enum Command {
         late: Option<(Timestamp, usize)>,
         answer: Result<Vec<UpstreamOrder>, Fault>,
     },
+    /// A supplier order was read back; `sent_at`: when it was asked for.
     Polled {
         purchase: PurchaseId,
+        sent_at: Timestamp,
         answer: Result<UpstreamOrder, Fault>,
     },
     /// The supplier's word on cancelling one of the purchase's supplier orders.
@@ -336,6 +338,10 @@ pub struct Needs {
     /// Levels whose orders with active, confirmed shares that no purchase has been sent for are
     /// loaded; at most 500 each.
     pub unbought: BTreeSet<LevelId>,
+    /// SKUs and suppliers whose buying goes on: their pending purchases, the 500 that have waited
+    /// longest.
+    pub resumed_skus: BTreeSet<SkuKey>,
+    pub resumed_suppliers: BTreeSet<SourceId>,
     /// Levels to be loaded with the sums of their holds, and corrected.
     pub recount: BTreeSet<LevelId>,
     /// Whether any unpaid order at all is overdue.
@@ -382,8 +388,15 @@ impl Needs {
             Command::CancelLine { .. } | Command::Due { .. } => self.skus_of_orders = true,
             Command::PutSku(sku) => self.add_sku(sku),
             Command::Import { rows, .. } => rows.iter().for_each(|row| self.add_sku(&row.sku)),
-            Command::PauseSku { sku, .. } | Command::ResumeSku { sku, .. } => {
+            Command::PauseSku { sku, .. } => {
                 self.skus.insert(sku.clone());
+            }
+            Command::ResumeSku { sku, what, .. } => {
+                self.skus.insert(sku.clone());
+                self.resumed_skus.extend((*what != What::Selling).then(|| sku.clone()));
+            }
+            Command::ResumeSupplier { supplier, what, .. } if *what != What::Selling => {
+                self.resumed_suppliers.insert(supplier.clone());
             }
             Command::AddAlias { sku, alias } => self.skus.extend([sku.clone(), alias.clone()]),
             Command::ChangeStock { sku, source, .. } => {

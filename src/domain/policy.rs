@@ -66,6 +66,12 @@ pub const KEYS_KEPT: Span = Span::hours(24);
 pub const REFUND_ALERT_AFTER: Span = Span::hours(24);
 /// In attention the supplier is still asked this often.
 pub const ATTENTION_ASK_EVERY: Span = Span::minutes(10);
+/// A shipped purchase is read back for so long at most: many buyers never say that they received.
+pub const READ_AFTER_SHIPPED: Span = Span::days(30);
+/// A deadline noticed so much after it passed while nobody was there to ask.
+pub const NOTICED_LATE: Span = Span::minutes(2);
+/// What would be judged by old answers is asked about once more, and judged after this.
+pub const ONCE_MORE: Span = Span::minutes(10);
 /// Alerts that stay open are repeated this often where no setting says otherwise.
 pub const REPEAT_EVERY: Span = Span::hours(24);
 /// A reference with a lost create is looked up again this long after.

@@ -82,9 +82,18 @@ fn worth(order: &Order, kept: impl Fn(&Line) -> i64) -> i64 {
     value(order, kept).saturating_add(shipping).max(0)
 }
 
-/// Captured money that is neither owed for units nor on its way back.
+/// Captured money that counts for the order: all but what the rules gave back. A refund by ops is
+/// a gift: the order is as paid as before it.
+pub fn paid(order: &Order) -> i64 {
+    let by_rule = order.refunds.iter().filter(|r| !r.is_by_ops());
+    let back = by_rule.fold(0i64, |sum, r| sum.saturating_add(r.amount));
+    order.captured().saturating_sub(back)
+}
+
+/// Captured money that is neither owed for units nor on its way back; never more than is left.
 pub fn due_back(order: &Order) -> i64 {
-    order.captured().saturating_sub(order.refunded()).saturating_sub(owed(order)).max(0)
+    let left = order.captured().saturating_sub(order.refunded());
+    paid(order).saturating_sub(owed(order)).min(left).max(0)
 }
 
 #[cfg(test)]

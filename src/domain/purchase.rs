@@ -80,12 +80,16 @@ pub struct Trail {
     /// A refusal that is believed only after the look-ups, since an earlier attempt was lost.
     pub doubted: Option<Fault>,
     pub parcels: Vec<Parcel>,
-    /// When we last read the supplier's order.
+    /// When we asked for the newest reading of the supplier's order.
     pub polled_at: Option<Timestamp>,
+    /// It should have been paid by then, and no reading asked for since has told whether it was.
+    pub overdue: Option<Timestamp>,
     /// How often in a row no usable answer came; for backoff.
     pub unanswered: u32,
     /// The supplier refused to cancel it because it was paid.
     pub cancel_refused: bool,
+    /// Buying was found paused then. Until it is claimed after, no deadline of it runs.
+    pub paused_at: Option<Timestamp>,
     /// A cancel was not definitely answered: read the order back before anything else.
     pub read_back_first: bool,
 }
@@ -122,7 +126,7 @@ pub struct Purchase {
     /// The refusal's or closure's code and words.
     pub end_reason: Option<String>,
     /// When something of it must have happened (placed: payment; unknown: an answer). `None` at an
-    /// end and once received.
+    /// end, once received, and once shipped when it is not read back any more.
     pub deadline_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub trail: Trail,

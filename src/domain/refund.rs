@@ -14,6 +14,9 @@ texts!(RefundState {
     NeedsAttention = "needs_attention",
 });
 
+/// Why a refund is owed that ops asked for.
+pub const BY_OPS: &str = "ops";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     pub id: RefundId,
@@ -35,6 +38,13 @@ pub struct Refund {
     pub created_at: Timestamp,
     /// Alerts when still pending then. `None` once succeeded.
     pub deadline_at: Option<Timestamp>,
+}
+
+impl Refund {
+    /// Given by ops on top of what the order's rules owe.
+    pub fn is_by_ops(&self) -> bool {
+        self.cause.split_once(':').is_some_and(|(why, _)| why == BY_OPS)
+    }
 }
 
 /// The id of the refund for one (order, cause, payment): 32 hex characters of their SHA-256.

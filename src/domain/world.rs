@@ -42,7 +42,8 @@ pub struct ItemView {
     pub undecided: Vec<OrderId>,
     /// There are more undecided orders than were loaded.
     pub more: bool,
-    /// Every hold on the level that is open, or undone, lost or in surplus and not yet settled.
+    /// Every hold on the level that is open, or undone, lost or in surplus and not yet settled; or
+    /// that is settled while its purchase is placed and not known to be paid.
     pub units: Vec<ItemUnits>,
 }
 
@@ -69,6 +70,8 @@ pub struct World {
     pub overdue: BTreeMap<LevelId, Vec<OrderId>>,
     /// Orders with active, confirmed shares of an item that no purchase was sent for, where loaded.
     pub unbought: BTreeMap<LevelId, Vec<OrderId>>,
+    /// Purchases that may be waiting for a pause of buying to end, where one is ended.
+    pub waiting: BTreeSet<PurchaseId>,
     /// There are overdue unpaid orders somewhere.
     pub any_overdue: bool,
 

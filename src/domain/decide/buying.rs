@@ -1,5 +1,10 @@
 //! Buying: one purchase for each supplier of an order, made only when all of its supplier shares
 //! are confirmed or cancelled by policy, and the next thing to do about each.
+//!
+//! While buying is paused nothing ages: what is only waiting for that is neither unknown nor given
+//! up, and has its whole time again once it is claimed. It is bought on the confirmation that it has,
+//! however old: the supplier's preview, which every create is preceded by, judges the true stock, and
+//! what it refuses is short for all who wait on the item.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +14,13 @@ use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::command::PurchaseResolution;
 use crate::domain::job::Job;
 use crate::domain::names::{OrderId, PurchaseId, SourceId};
-use crate::domain::order::{Hold, Order, Share};
+use crate::domain::order::{Hold, Order, Share, State};
 use crate::domain::outcome::{Outcome, PurchaseStep, Refusal};
-use crate::domain::policy::{LATE_LOOKUPS, REPEAT_EVERY};
+use crate::domain::policy::{LATE_LOOKUPS, ONCE_MORE, READ_AFTER_SHIPPED, REPEAT_EVERY};
 use crate::domain::purchase::{Purchase, PurchaseLine, PurchaseState, Trail};
 use crate::domain::supply::{Created, Item, PurchaseItem, PurchaseRequest};
 
-/// While buying is paused the purchase is looked at again this often.
+/// While buying is paused the purchase is looked at again this often (resuming wakes it at once).
 const PAUSED_FOR: Span = Span::minutes(1);
 
 impl Rules<'_> {
@@ -120,8 +125,13 @@ impl Rules<'_> {
     ) -> Result<PurchaseStep> {
         let now = self.now;
         if self.buying_paused(order, id)? {
+            if self.purchase(order, id)?.trail.paused_at.is_none() {
+                self.purchase_mut(order, id)?.trail.paused_at = Some(now);
+                self.tell(order, "buying_paused", id.to_string())?;
+            }
             return Ok(PurchaseStep::Wait(now + PAUSED_FOR));
         }
+        self.after_pause(order, id)?;
         let purchase = self.purchase(order, id)?;
         if self.world.look_up_first && purchase.trail.clean_lookups.is_empty() {
             return Ok(PurchaseStep::LookUp { reference: id.to_string() });
@@ -140,6 +150,75 @@ impl Rules<'_> {
         let attempt = purchase.attempts;
         self.tell(order, "purchase_placing", format!("{id} attempt {attempt}"))?;
         Ok(PurchaseStep::Place { attempt, request })
+    }
+
+    /// Buying goes on: the purchase has its whole time from now on, and its order has, if it was
+    /// waiting for nothing else.
+    fn after_pause(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        if self.purchase(order, id)?.trail.paused_at.is_none() {
+            return Ok(());
+        }
+        if self.held_up(order)? {
+            self.start_anew(order)?;
+        }
+        self.purchase_mut(order, id)?.trail.paused_at = None;
+        self.purchase_deadline(order, id, self.policy.retry_deadline)
+    }
+
+    /// Whether a purchase that was surely not made is kept from it by a pause, or has not been
+    /// claimed since.
+    fn is_held_up(&self, order: &OrderId, id: &PurchaseId) -> Result<bool> {
+        let purchase = self.purchase(order, id)?;
+        Ok(purchase.state == PurchaseState::Pending
+            && (purchase.trail.paused_at.is_some() || self.buying_paused(order, id)?))
+    }
+
+    /// Whether an order waits for nothing but buying to go on.
+    pub(super) fn held_up(&self, id: &OrderId) -> Result<bool> {
+        let order = self.order(id)?;
+        let mut any = false;
+        for hold in order.holds.iter().filter(|h| h.is_supplier() && h.is_active()) {
+            any = true;
+            match &hold.purchase {
+                Some(purchase) if self.is_held_up(id, purchase)? => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(any && !order.purchases.iter().any(|p| p.state.in_flight()))
+    }
+
+    /// A waiting order's deadline starts again.
+    pub(super) fn start_anew(&mut self, id: &OrderId) -> Result<()> {
+        let state = self.order(id)?.state;
+        match state {
+            State::Confirming => {
+                self.enter(id, state, self.deadline_in(self.policy.retry_deadline))
+            }
+            State::Attention => {
+                self.enter(id, state, self.deadline_in(self.policy.attention_deadline))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Something of the purchase must have happened by then.
+    pub(super) fn purchase_deadline(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        span: Span,
+    ) -> Result<()> {
+        let deadline = self.now + span;
+        self.purchase_mut(order, id)?.deadline_at = Some(deadline);
+        self.world.owe_deadline(deadline);
+        Ok(())
+    }
+
+    /// Buying goes on: what may have been waiting for it is looked at now, not in its own minute.
+    pub(super) fn wake_waiting(&mut self) {
+        for purchase in self.world.waiting.clone() {
+            self.world.owe(Job::Purchase { purchase }, self.now);
+        }
     }
 
     fn buying_paused(&self, order: &OrderId, id: &PurchaseId) -> Result<bool> {
@@ -211,8 +290,15 @@ impl Rules<'_> {
         self.tell(order, &format!("purchase_{state}"), format!("{id}: {reason}"))
     }
 
-    /// A purchase whose deadline has passed: ops are told, again each day.
-    pub(super) fn purchase_overdue(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+    /// A purchase whose deadline has passed: ops are told, again each day. That it is unpaid is only
+    /// told by a reading asked for after the deadline; that there is no answer, only if it was waited
+    /// for until then.
+    pub(super) fn purchase_overdue(
+        &mut self,
+        order: &OrderId,
+        id: &PurchaseId,
+        deadline: Timestamp,
+    ) -> Result<()> {
         let next: Timestamp = self.now + REPEAT_EVERY;
         let purchase = self.purchase_mut(order, id)?;
         let state = purchase.state;
@@ -220,22 +306,57 @@ impl Rules<'_> {
             purchase.deadline_at = None;
             return Ok(());
         }
+        if self.is_held_up(order, id)? {
+            let now = self.now;
+            self.purchase_mut(order, id)?.trail.paused_at.get_or_insert(now);
+            return self.purchase_deadline(order, id, self.policy.retry_deadline);
+        }
+        if state == PurchaseState::Shipped {
+            self.purchase_mut(order, id)?.deadline_at = None;
+            return self.tell(order, "purchase_left_shipped", id.to_string());
+        }
+        if !state.is_placed() && self.noticed_late(deadline) {
+            self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
+            return self.purchase_deadline(order, id, ONCE_MORE);
+        }
+        let purchase = self.purchase_mut(order, id)?;
         purchase.deadline_at = Some(next);
         self.world.owe_deadline(next);
         self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
-        let (kind, detail) = match state {
-            PurchaseState::Placed => (AlertKind::PurchaseUnpaid, "placed and not paid"),
-            PurchaseState::Paid | PurchaseState::Shipped | PurchaseState::Received => {
-                return Ok(());
+        match state {
+            PurchaseState::Placed => {
+                self.purchase_mut(order, id)?.trail.overdue.get_or_insert(deadline);
+                self.judge_unpaid(order, id)?;
             }
-            _ => (AlertKind::PurchaseUnknown, "no definite answer from the supplier"),
-        };
+            PurchaseState::Paid | PurchaseState::Shipped | PurchaseState::Received => {}
+            _ => {
+                let what = "no definite answer from the supplier";
+                self.alert_purchase(order, id, AlertKind::PurchaseUnknown, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an overdue purchase is unpaid, once a reading asked for since can tell.
+    pub(super) fn judge_unpaid(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        let purchase = self.purchase(order, id)?;
+        let (state, trail) = (purchase.state, &purchase.trail);
+        if trail.overdue.is_none_or(|by| trail.polled_at.is_none_or(|read| read < by)) {
+            return Ok(());
+        }
+        self.purchase_mut(order, id)?.trail.overdue = None;
+        if state == PurchaseState::Placed {
+            self.alert_purchase(order, id, AlertKind::PurchaseUnpaid, "placed and not paid");
+        }
+        Ok(())
+    }
+
+    fn alert_purchase(&mut self, order: &OrderId, id: &PurchaseId, kind: AlertKind, what: &str) {
         self.world.alerts.push(AlertChange::Open {
             kind,
             subject: id.to_string(),
-            detail: format!("{detail} (order {order})"),
+            detail: format!("{what} (order {order})"),
         });
-        Ok(())
     }
 
     pub(super) fn retry_purchase(&mut self, id: &PurchaseId) -> Result<Outcome> {
@@ -245,6 +366,9 @@ impl Rules<'_> {
             return Err(Refusal::Conflict(format!("the purchase is {}", purchase.state)).into());
         }
         purchase.trail.unanswered = 0;
+        if purchase.state == PurchaseState::Shipped && purchase.end_reason.is_none() {
+            self.purchase_deadline(&order, id, READ_AFTER_SHIPPED)?;
+        }
         self.world.owe(Job::Purchase { purchase: id.clone() }, now);
         self.purchase_answer(&order, id)
     }
@@ -292,8 +416,8 @@ fn next_for_placed(purchase: &Purchase) -> PurchaseStep {
         && !purchase.trail.read_back_first;
     match purchase.state {
         PurchaseState::Received => PurchaseStep::Done,
-        // Closed after it was shipped: there is nothing more to read.
-        _ if purchase.end_reason.is_some() => PurchaseStep::Done,
+        // Closed after it was shipped, or shipped long ago: there is nothing more to read.
+        PurchaseState::Shipped if purchase.deadline_at.is_none() => PurchaseStep::Done,
         _ if cancel => PurchaseStep::Cancel { supplier_order_id },
         _ => PurchaseStep::Poll { supplier_order_id },
     }

@@ -120,7 +120,7 @@ impl Rules<'_> {
         Ok(Outcome::Again(match purchase.state {
             _ if open_surplus || pending_cancel => Some(self.now),
             PurchaseState::Failed | PurchaseState::Cancelled | PurchaseState::Received => None,
-            PurchaseState::Shipped if purchase.end_reason.is_some() => None,
+            PurchaseState::Shipped if purchase.deadline_at.is_none() => None,
             PurchaseState::Pending | PurchaseState::Placing | PurchaseState::Unknown => {
                 Some(self.now)
             }
@@ -164,7 +164,9 @@ impl Rules<'_> {
         for line in &lines {
             let key = (line.share.line, line.share.part);
             if let Some(left) = left_out(&line.share.item) {
-                self.leave_out(order, line, &left.fault)?;
+                let asked = lines.iter().filter(|l| l.share.item == line.share.item);
+                let asked = asked.fold(0i64, |sum, l| sum.saturating_add(l.share.quantity));
+                self.leave_out(order, line, asked, &left.fault)?;
                 continue;
             }
             self.step(order, key, HoldState::Committed)?;
@@ -193,8 +195,15 @@ impl Rules<'_> {
         self.advance(order)
     }
 
-    /// A line that the supplier left out of an order it made: refused for itself.
-    fn leave_out(&mut self, order: &OrderId, line: &PurchaseLine, fault: &Fault) -> Result<()> {
+    /// A line that the supplier left out of an order it made: refused for itself. `asked`: all units
+    /// of its item in the purchase, which were refused together.
+    fn leave_out(
+        &mut self,
+        order: &OrderId,
+        line: &PurchaseLine,
+        asked: i64,
+        fault: &Fault,
+    ) -> Result<()> {
         let hold = self.hold_mut(order, (line.share.line, line.share.part))?;
         hold.purchase = None;
         hold.confirmation = Some(match fault {
@@ -205,7 +214,7 @@ impl Rules<'_> {
         });
         let level = line.share.level.clone();
         match fault {
-            Fault::OutOfStock { .. } => self.close_level(&level, line.share.quantity),
+            Fault::OutOfStock { .. } => self.close_level(&level, asked),
             Fault::Refused { .. } => {}
             _ => self.world.owe(Job::Confirm { level }, self.now),
         }
@@ -459,7 +468,7 @@ impl Rules<'_> {
             left_out: left_out.collect(),
         };
         self.placed(order, id, &created)?;
-        self.polled(id, &Ok(upstream.clone()))
+        self.polled(id, self.now, &Ok(upstream.clone()))
     }
 
     /// A clean look-up found nothing.

@@ -158,6 +158,9 @@ impl Rules<'_> {
         changed.paused.set(what, pause);
         let (key, sources) = (changed.key.clone(), changed.sources.clone());
         self.world.put_sku(changed);
+        if reason.is_none() && what != What::Selling {
+            self.wake_waiting();
+        }
         for source in sources.iter().filter(|_| resume) {
             if let Some(level) = self.world.level_mut(&source.level)
                 && level.blocked_at.take().is_some()
@@ -183,6 +186,9 @@ impl Rules<'_> {
         let mut paused = self.world.suppliers.get(supplier).cloned().unwrap_or_default();
         paused.set(what, reason.map(|r| Pause { at: self.now, reason: r.clone() }));
         self.world.put_supplier(supplier.clone(), paused.clone());
+        if reason.is_none() && what != What::Selling {
+            self.wake_waiting();
+        }
         Ok(Outcome::Supplier(paused))
     }
 }

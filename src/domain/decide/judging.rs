@@ -394,7 +394,13 @@ impl Standing {
             self.p = self.p.saturating_add(n);
         }
         let undone = x.undone_at.is_some() && !contained(terms, x.undone_at, as_of);
-        let open = x.state == HoldState::Active || x.state == HoldState::Committed;
+        // In the figure already, where that falls at order, and not paid: cancelled, it comes back.
+        let unpaid = x.purchase_state == Some(PurchaseState::Placed);
+        let open = match x.state {
+            HoldState::Active | HoldState::Committed => true,
+            HoldState::Settled => unpaid,
+            HoldState::Released | HoldState::Reversed => false,
+        };
         for may_come_back in [undone, open && x.cancel_requested, x.lost_at.is_some()] {
             if may_come_back {
                 self.r = self.r.saturating_add(n);

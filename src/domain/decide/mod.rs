@@ -99,7 +99,7 @@ impl Rules<'_> {
                 self.create_answered(purchase, *attempt, *sent, answer)
             }
             C::LookedUp { purchase, late, answer } => self.looked_up(purchase, *late, answer),
-            C::Polled { purchase, answer } => self.polled(purchase, answer),
+            C::Polled { purchase, sent_at, answer } => self.polled(purchase, *sent_at, answer),
             C::CancelAnswered { purchase, supplier_order_id, answer } => {
                 self.cancel_answered(purchase, supplier_order_id, answer)
             }

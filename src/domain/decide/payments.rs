@@ -29,7 +29,7 @@ impl Rules<'_> {
         });
         order.tell(now, "payment_recorded", payment.id.clone());
         let state = order.state;
-        let has = order.captured().saturating_sub(order.refunded());
+        let has = pricing::paid(order);
         self.world.claim_payment(&channel, &payment.id, id);
         match state {
             // Payment and expiry race on this row: still unpaid here means that payment won.

@@ -8,6 +8,7 @@ use crate::domain::backoff;
 use crate::domain::names::{OrderId, PurchaseId};
 use crate::domain::order::{CancelReason, Confirmation, Hold, HoldState, Order, State};
 use crate::domain::outcome::Outcome;
+use crate::domain::policy::READ_AFTER_SHIPPED;
 use crate::domain::purchase::PurchaseState;
 use crate::domain::supply::{Fault, UpstreamOrder, UpstreamState};
 
@@ -18,6 +19,7 @@ impl Rules<'_> {
     pub(super) fn polled(
         &mut self,
         id: &PurchaseId,
+        sent_at: Timestamp,
         answer: &std::result::Result<UpstreamOrder, Fault>,
     ) -> Result<Outcome> {
         let (order, now) = (self.order_of_purchase(id)?, self.now);
@@ -31,7 +33,7 @@ impl Rules<'_> {
         {
             return self.next_look(&order, id);
         }
-        purchase.trail.polled_at = Some(now);
+        purchase.trail.polled_at = purchase.trail.polled_at.max(Some(sent_at));
         purchase.trail.unanswered = 0;
         let cancel_failed = std::mem::take(&mut purchase.trail.read_back_first);
         purchase.cost = upstream.total.or(purchase.cost);
@@ -45,6 +47,7 @@ impl Rules<'_> {
             UpstreamState::ClosedUnpaid => self.closed_unpaid(&order, id, upstream)?,
             UpstreamState::ClosedBySeller => self.closed_by_seller(&order, id, upstream)?,
         }
+        self.judge_unpaid(&order, id)?;
         if cancel_failed && self.purchase(&order, id)?.state == PurchaseState::Placed {
             // Refused, and yet it could be cancelled: not asked again at once.
             return Ok(Outcome::Again(Some(now + self.poll_every(&order, id)?)));
@@ -100,6 +103,8 @@ impl Rules<'_> {
         purchase.state = if received { PurchaseState::Received } else { PurchaseState::Shipped };
         if received {
             purchase.deadline_at = None;
+        } else if first {
+            self.purchase_deadline(order, id, READ_AFTER_SHIPPED)?;
         }
         if first {
             self.supplier_shipped(order, id, &upstream.parcels)?;

@@ -7,6 +7,7 @@ use crate::domain::job::Job;
 use crate::domain::names::{LevelId, OrderId, PurchaseId};
 use crate::domain::order::{CancelReason, Confirmation, HoldState, State};
 use crate::domain::outcome::{Outcome, Touch};
+use crate::domain::pricing;
 use crate::domain::purchase::PurchaseState;
 
 /// Why an order is in attention when the supplier would not cancel.
@@ -35,9 +36,8 @@ impl Rules<'_> {
         }
         match order.state {
             State::PendingPayment => {
-                let has = order.captured().saturating_sub(order.refunded());
                 // Also an order that was cut down to what costs nothing.
-                if has >= crate::domain::pricing::owed(order) {
+                if pricing::paid(order) >= pricing::owed(order) {
                     self.paid_in_full(id)?;
                 }
                 return Ok(());

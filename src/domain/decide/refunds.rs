@@ -1,5 +1,6 @@
 //! Money that goes back. What is owed back is `pricing::due_back`; a refund's id derives from
 //! (order, cause, payment), and the cause from the timeline's number, so that none is made twice.
+//! What ops give is a gift on top: it lessens neither what counts as paid nor what is due back.
 
 use super::{Result, Rules};
 use crate::clock::{Span, Timestamp};
@@ -9,7 +10,7 @@ use crate::domain::command::RefundAnswer;
 use crate::domain::job::Job;
 use crate::domain::names::{OrderId, RefundId};
 use crate::domain::outcome::{Outcome, RefundStep, Refusal, Stop, Touch};
-use crate::domain::policy::REFUND_ALERT_AFTER;
+use crate::domain::policy::{ONCE_MORE, REFUND_ALERT_AFTER};
 use crate::domain::pricing;
 use crate::domain::refund::{self, Refund, RefundState};
 
@@ -75,7 +76,7 @@ impl Rules<'_> {
             let why = format!("{most} minor units are left to give back");
             return Err(Refusal::QuantityExceeded(why).into());
         }
-        self.owe_refund(id, amount, "ops", reason)?;
+        self.owe_refund(id, amount, refund::BY_OPS, reason)?;
         self.answer(id, Touch::Changed)
     }
 
@@ -163,8 +164,23 @@ impl Rules<'_> {
         });
     }
 
-    /// A refund that is still open: alerts now and again a day later.
-    pub(super) fn refund_overdue(&mut self, order: &OrderId, id: &RefundId) -> Result<()> {
+    /// A refund that is still open: alerts now and again a day later. A provider that could not be
+    /// asked until the deadline is asked first.
+    pub(super) fn refund_overdue(
+        &mut self,
+        order: &OrderId,
+        id: &RefundId,
+        deadline: Timestamp,
+    ) -> Result<()> {
+        let asked = self.policy.refunds_by_provider
+            && self.refund(order, id)?.state == RefundState::Pending;
+        if asked && self.noticed_late(deadline) {
+            let again = self.now + ONCE_MORE;
+            self.refund_mut(order, id)?.deadline_at = Some(again);
+            self.world.owe_deadline(again);
+            self.world.owe(Job::Refund { refund: id.clone() }, self.now);
+            return Ok(());
+        }
         let deadline: Timestamp = self.now + REFUND_ALERT_AFTER;
         self.refund_mut(order, id)?.deadline_at = Some(deadline);
         self.world.owe_deadline(deadline);
@@ -191,6 +207,29 @@ impl Rules<'_> {
         Ok(())
     }
 
+    /// What was made stays so, under the reference it has. One that comes later fills a gap.
+    fn made_before(
+        &mut self,
+        order: &OrderId,
+        id: &RefundId,
+        made: bool,
+        reference: Option<&str>,
+    ) -> Result<Outcome> {
+        let refund = self.refund(order, id)?;
+        match (refund.reference.as_deref(), reference) {
+            _ if !made => return Err(Refusal::Conflict("the refund was made".into()).into()),
+            (Some(known), Some(given)) if known != given => {
+                let why = format!("the refund was made under the reference {known}");
+                return Err(Refusal::Conflict(why).into());
+            }
+            (None, Some(given)) => {
+                self.refund_mut(order, id)?.reference = Some(given.to_owned());
+            }
+            _ => {}
+        }
+        self.answer(order, Touch::Changed)
+    }
+
     pub(super) fn resolve_refund(
         &mut self,
         id: &RefundId,
@@ -199,10 +238,7 @@ impl Rules<'_> {
     ) -> Result<Outcome> {
         let order = self.order_of_refund(id)?;
         if self.refund(&order, id)?.state == RefundState::Succeeded {
-            if made {
-                return self.answer(&order, Touch::Changed);
-            }
-            return Err(Refusal::Conflict("the refund was made".into()).into());
+            return self.made_before(&order, id, made, reference);
         }
         if made {
             self.refund_made(&order, id, reference)?;

@@ -55,8 +55,9 @@ async fn poll(
 ) -> Result<(), Stop> {
     for (purchase, supplier_order_id) in unpaid {
         run.cover(terms.request_timeout).await?;
+        let sent_at = run.now();
         let answer = supplier.order(&supplier_order_id).await;
-        run.submit(Command::Polled { purchase, answer }).await?;
+        run.submit(Command::Polled { purchase, sent_at, answer }).await?;
     }
     Ok(())
 }
@@ -168,7 +169,11 @@ mod tests {
                 Said::Ask(item()),
                 judge(Ok(live.clone()), false),
                 Said::Order("88".into()),
-                Said::Command(Command::Polled { purchase, answer: Ok(unpaid_order()) }),
+                Said::Command(Command::Polled {
+                    purchase,
+                    sent_at: START,
+                    answer: Ok(unpaid_order())
+                }),
                 judge(Ok(live), true),
             ]
         );

@@ -90,7 +90,9 @@ impl Errand<'_> {
             }
             PurchaseStep::Poll { supplier_order_id } => {
                 self.run.cover(self.terms.request_timeout).await?;
-                Command::Polled { purchase, answer: self.supplier.order(&supplier_order_id).await }
+                let sent_at = self.run.now();
+                let answer = self.supplier.order(&supplier_order_id).await;
+                Command::Polled { purchase, sent_at, answer }
             }
             PurchaseStep::Cancel { supplier_order_id } => {
                 self.run.cover(self.terms.request_timeout).await?;
@@ -307,7 +309,11 @@ mod tests {
                 }),
                 claim(),
                 Said::Order("88".into()),
-                Said::Command(Command::Polled { purchase: purchase(), answer: Ok(order) }),
+                Said::Command(Command::Polled {
+                    purchase: purchase(),
+                    sent_at: START,
+                    answer: Ok(order)
+                }),
                 claim(),
                 Said::Cancel("89".into()),
                 Said::Command(Command::CancelAnswered {

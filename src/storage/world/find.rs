@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
-use crate::domain::names::{LevelId, OrderId, SkuKey};
+use crate::domain::names::{LevelId, OrderId, PurchaseId, SkuKey};
 use crate::domain::world::World;
 use crate::storage::db::Tx;
 use crate::storage::error::Result;
@@ -78,6 +78,10 @@ texts! {
          GROUP BY h.level_id, o.id, o.paid_at"),
         "rank_by, order_id",
     );
+    WAITING = "SELECT p.id FROM purchase_orders p
+         WHERE p.state = 'pending' AND (p.supplier IN (LIST($1)) OR EXISTS (SELECT 1 FROM holds h
+            WHERE h.order_id = p.order_id AND h.purchase_id = p.id AND h.sku IN (LIST($2))))
+         ORDER BY p.created_at, p.id LIMIT $3";
     COUNTED = ranked(
         &format!("SELECT h.level_id, o.id AS order_id, o.created_at AS rank_by
          FROM holds h JOIN orders o ON o.id = h.order_id
@@ -197,6 +201,26 @@ async fn overdue(
         }
     }
     Ok(found.into_values().flatten().collect())
+}
+
+/// The purchases that may be waiting for the buying of these SKUs or suppliers to go on. (One that
+/// is made meanwhile looks for itself.)
+pub(super) async fn waiting(
+    tx: &mut Tx,
+    needs: &Needs,
+    world: &World,
+) -> Result<BTreeSet<PurchaseId>> {
+    if needs.resumed_skus.is_empty() && needs.resumed_suppliers.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let skus = needs.resumed_skus.iter().filter_map(|asked| world.sku(asked));
+    let args = vec![
+        list(&needs.resumed_suppliers),
+        list(skus.map(|sku| &sku.key)),
+        Arg::Int(i64::try_from(MOST).ok()),
+    ];
+    let rows: Vec<(String,)> = tx.all(&WAITING, args).await?;
+    Ok(rows.into_iter().map(|(id,)| id.into()).collect())
 }
 
 /// Reads the SKUs asked for (aliases followed) with their sources; answers their levels.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::find::{COUNTS, MOST, MOST_OVERDUE};
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
-use crate::domain::names::{LevelId, OrderId, PurchaseId};
+use crate::domain::names::{LevelId, OrderId, PurchaseId, SourceId};
 use crate::domain::order::{Confirmation, HoldState, Order, State};
 use crate::domain::purchase::PurchaseState;
 use crate::domain::sku::Kind;
@@ -38,15 +38,29 @@ row! {
     }
 }
 
+/// The columns of [`UnitRow`], and those that it is ordered by.
+const UNIT: &str = "h.level_id, h.order_id, o.state AS order_state, o.paid_at AS order_paid_at,
+    h.quantity, h.state, h.confirmation, h.purchase_id, p.state AS purchase_state,
+    p.cancel_requested_at, p.supplier_order_id, h.counted_at, h.undone_at, h.lost_at, h.surplus,
+    h.line, h.part";
+
 texts! {
+    /// What counts on the levels; and, where the supplier counts at order, what is settled there of
+    /// purchases that are placed and not paid: they may still be closed, or cancelled.
     UNITS = format!(
-        "SELECT h.level_id, h.order_id, o.state, o.paid_at, h.quantity, h.state, h.confirmation,
-            h.purchase_id, p.state, p.cancel_requested_at, p.supplier_order_id, h.counted_at,
-            h.undone_at, h.lost_at, h.surplus
-         FROM holds h JOIN orders o ON o.id = h.order_id
-         LEFT JOIN purchase_orders p ON p.id = h.purchase_id
-         WHERE h.level_id IN (LIST($1)) AND {COUNTS}
-         ORDER BY h.level_id, h.order_id, h.line, h.part"
+        "SELECT level_id, order_id, order_state, order_paid_at, quantity, state, confirmation,
+            purchase_id, purchase_state, cancel_requested_at, supplier_order_id, counted_at,
+            undone_at, lost_at, surplus
+         FROM (SELECT {UNIT}
+            FROM holds h JOIN orders o ON o.id = h.order_id
+            LEFT JOIN purchase_orders p ON p.id = h.purchase_id
+            WHERE h.level_id IN (LIST($1)) AND {COUNTS}
+         UNION ALL SELECT {UNIT}
+            FROM purchase_orders p JOIN orders o ON o.id = p.order_id
+            JOIN holds h ON h.order_id = p.order_id AND h.purchase_id = p.id
+            WHERE p.state = 'placed' AND p.supplier IN (LIST($2)) AND h.level_id IN (LIST($1))
+              AND h.state = 'settled' AND NOT {COUNTS}) AS units
+         ORDER BY level_id, order_id, line, part"
     );
     SUMS = "SELECT h.level_id,
             CAST(sum(CASE h.state WHEN 'active' THEN h.quantity ELSE 0 END) AS BIGINT),
@@ -98,7 +112,8 @@ pub(super) async fn views(
     if judged.is_empty() {
         return Ok(());
     }
-    let rows: Vec<UnitRow> = tx.all(&UNITS, vec![list(judged)]).await?;
+    let suppliers: BTreeSet<SourceId> = judged.iter().map(LevelId::source).collect();
+    let rows: Vec<UnitRow> = tx.all(&UNITS, vec![list(judged), list(&suppliers)]).await?;
     let mut undecided: BTreeMap<LevelId, BTreeSet<(Option<Timestamp>, OrderId)>> = BTreeMap::new();
     world.items = judged.iter().map(|level| (level.clone(), ItemView::default())).collect();
     for row in rows {

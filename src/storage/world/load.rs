@@ -83,6 +83,7 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
 
     orders::add_rest(tx, &mut orders).await?;
     world.orders = orders;
+    world.waiting = find::waiting(tx, needs, &world).await?;
     suppliers(tx, needs.any_overdue.then_some(now), &mut world).await?;
     items::views(tx, &needs.judged, &mut world).await?;
     items::lists(needs, now, &mut world);

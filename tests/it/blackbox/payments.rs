@@ -243,6 +243,8 @@ async fn refunds_by_ops_have_an_amount_a_reason_and_an_end() {
         let done = daemon.post(&resolve(&refund), &made).await.ok();
         assert_eq!((&done["state"], &done["amount"]), (&json!("succeeded"), &json!("8.00")));
     }
+    let other = json!({"outcome": "succeeded", "reference": "bank-8"});
+    daemon.post(&resolve(&refund), &other).await.refused(409, "order_state_conflict");
     daemon.post(&resolve(&refund), &not_made).await.refused(409, "order_state_conflict");
     let retry = format!("/v1/refunds/{refund}/retry");
     daemon.post(&retry, &json!({})).await.refused(409, "order_state_conflict");
@@ -254,6 +256,30 @@ async fn refunds_by_ops_have_an_amount_a_reason_and_an_end() {
     let ended = daemon.cancel(&id).await.ok();
     assert_eq!(sum(&ended), money("20.00", "20.00"));
     assert_eq!(daemon.speaking_as(Some(DESK_KEY)).list("/v1/refunds", 2).await.len(), 3);
+    home.check_books().await;
+}
+
+/// What ops gave is a gift: it neither eats later excess nor keeps an order from being paid.
+#[tokio::test]
+async fn a_gift_by_ops_lessens_neither_excess_nor_what_was_paid() {
+    let home = Home::new("").with_keys();
+    let daemon = home.serve().await;
+    daemon.stocked("W1", 10).await;
+    let give = async |id: &str| {
+        let body = json!({"amount": "4.00", "reason": "scratched"});
+        daemon.post(&format!("/v1/orders/{id}/refunds"), &body).await.ok();
+    };
+    let paid = daemon.placed("o1", "W1", 2).await;
+    daemon.pay(&paid, "p1", "20.00").await.ok();
+    give(&paid).await;
+    // 3.00 too much: back at once, beside the 4.00.
+    let more = daemon.pay(&paid, "p2", "3.00").await.ok();
+    assert_eq!((text(&more["state"]), sum(&more)), ("confirmed".into(), money("23.00", "7.00")));
+    let pending = daemon.placed("o2", "W1", 2).await;
+    daemon.pay(&pending, "p3", "15.00").await.ok();
+    give(&pending).await;
+    let whole = daemon.pay(&pending, "p4", "5.00").await.ok();
+    assert_eq!((text(&whole["state"]), sum(&whole)), ("confirmed".into(), money("20.00", "4.00")));
     home.check_books().await;
 }
 

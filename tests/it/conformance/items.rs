@@ -11,7 +11,7 @@ use stockhold::domain::sku::Kind;
 use stockhold::domain::stock::{Level, Shift};
 use stockhold::domain::world::{ItemUnits, ItemView};
 
-use super::fixture::{hold, purchase, unpaid, upstream, warehouse};
+use super::fixture::{hold, purchase, sku, unpaid, upstream, warehouse};
 use super::{TestDb, at, on_both};
 
 on_both!(
@@ -23,6 +23,7 @@ on_both!(
     overdue_orders_are_found_behind_many_others,
     a_recount_puts_the_counters_right_and_says_so,
     a_recount_never_promises_more_than_there_is,
+    what_waits_for_buying_is_found_by_supplier_and_by_sku,
 );
 
 const NOW: Timestamp = at(1000);
@@ -48,7 +49,8 @@ fn bought(order: &mut Order, state: PurchaseState) -> PurchaseId {
 }
 
 /// o1 and o2 are undecided; o3 is not due; o4 is bought and unpaid; o5 was undone; o6 is over;
-/// o7 has surplus upstream; o8 waits at another level; o9 is paid and its create is unknown.
+/// o7 has surplus upstream; o8 waits at another level; o9 is paid and its create is unknown; pa is
+/// in the figure and unpaid, pb in the figure and paid.
 fn orders() -> Vec<Order> {
     let mut o1 =
         order("o1", State::Confirming, 10, share(2, HoldState::Active, Confirmation::Waiting));
@@ -75,7 +77,12 @@ fn orders() -> Vec<Order> {
         order("o9", State::Confirmed, 4, share(8, HoldState::Active, Confirmation::Confirmed));
     bought(&mut o9, PurchaseState::Unknown);
     o9.purchases[0].cancel_requested_at = None;
-    vec![o1, o2, o3, o4, o5, o6, o7, o8, o9]
+    let settled = || share(9, HoldState::Settled, Confirmation::Confirmed);
+    let mut pa = order("pa", State::Confirmed, 4, settled());
+    bought(&mut pa, PurchaseState::Placed);
+    let mut pb = order("pb", State::Confirmed, 4, settled());
+    bought(&mut pb, PurchaseState::Paid);
+    vec![o1, o2, o3, o4, o5, o6, o7, o8, o9, pa, pb]
 }
 
 async fn filled(test: &TestDb, orders: Vec<Order>) {
@@ -153,6 +160,13 @@ async fn a_judged_item_shows_its_undecided_orders_and_every_unit(test: TestDb) {
                 purchase_state: Some(PurchaseState::Unknown),
                 ..units("o9", 8, HoldState::Active, Confirmation::Confirmed)
             },
+            ItemUnits {
+                purchase: purchase("pa"),
+                purchase_state: Some(PurchaseState::Placed),
+                cancel_requested: true,
+                unpaid_supplier_order: Some("00123456789012345678".into()),
+                ..units("pa", 9, HoldState::Settled, Confirmation::Confirmed)
+            },
         ],
     };
     assert_eq!(world.items, BTreeMap::from([(upstream().id, expected)]));
@@ -185,6 +199,50 @@ async fn settling_finds_what_a_reading_may_settle(test: TestDb) {
     assert_eq!(ids(world.orders.keys()), vec!["o4", "o5"]);
     assert!(world.items.is_empty());
     assert_eq!(world.orders[&OrderId::from("o4")], orders()[3]);
+}
+
+/// Bought from the supplier: o1 and o3 are pending, o2 is placed, o4 is pending for another SKU.
+async fn what_waits_for_buying_is_found_by_supplier_and_by_sku(test: TestDb) {
+    let pending = |id: &str, created: i64, state: PurchaseState| {
+        let held = share(2, HoldState::Active, Confirmation::Confirmed);
+        let mut order = order(id, State::Confirming, 10, held);
+        bought(&mut order, state);
+        order.purchases[0].created_at = at(created);
+        order
+    };
+    let mut other = pending("o4", 50, PurchaseState::Pending);
+    other.holds[0].sku = "HAT".into();
+    let orders = vec![
+        pending("o1", 40, PurchaseState::Pending),
+        pending("o2", 30, PurchaseState::Placed),
+        pending("o3", 20, PurchaseState::Pending),
+        other,
+    ];
+    filled(&test, orders).await;
+    test.change(&Needs::default(), NOW, |world| {
+        let sku = sku();
+        world.put_alias("SHOE".into(), sku.key.clone());
+        world.put_sku(sku);
+    })
+    .await
+    .unwrap();
+    let waiting = async |needs: Needs| {
+        let world = test.load(&needs, NOW).await.world;
+        assert!(world.orders.is_empty(), "nothing is locked for it");
+        let ids = world.waiting.iter().map(|id| id.as_str().replace("-s1688-1", ""));
+        ids.collect::<Vec<_>>()
+    };
+    let supplier =
+        |id: &str| Needs { resumed_suppliers: BTreeSet::from([id.into()]), ..Needs::default() };
+    assert_eq!(waiting(supplier("s1688")).await, ["o1", "o3", "o4"]);
+    assert_eq!(waiting(supplier("other")).await, Vec::<String>::new());
+    let resumed = |key: &str| {
+        let skus = BTreeSet::from([key.into()]);
+        Needs { skus: skus.clone(), resumed_skus: skus, ..Needs::default() }
+    };
+    assert_eq!(waiting(resumed("SHOE-42")).await, ["o1", "o3"]);
+    assert_eq!(waiting(resumed("SHOE")).await, ["o1", "o3"], "by its alias");
+    assert_eq!(waiting(Needs::default()).await, Vec::<String>::new());
 }
 
 async fn a_count_shows_open_orders_newest_first(test: TestDb) {

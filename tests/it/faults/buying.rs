@@ -227,11 +227,19 @@ async fn paused_selling_refuses_and_paused_buying_waits() {
     assert_eq!((status, &refusal["code"]), (409, &"sku_paused".into()));
     w.post("/v1/suppliers/s1688/resume", switch("selling")).await;
     w.post("/v1/suppliers/s1688/pause", switch("buying")).await;
-    w.pass(Span::minutes(30)).await;
+    // Longer than an answer is waited for.
+    w.stride(Span::minutes(5));
+    w.pass(Span::minutes(150)).await;
     assert_eq!(w.purchase(&id).await["state"], "pending");
     assert_eq!((w.sim.calls(Api::Create), w.state(&id).await), (0, "confirming".into()));
+    w.stride(Span::ZERO);
+    let resumed_at = w.now();
     w.post("/v1/suppliers/s1688/resume", switch("buying")).await;
     w.until_state(&id, "confirmed").await;
+    assert!(w.now().since(resumed_at) < Span::secs(10), "it is woken, not waited for");
+    for kind in ["purchase_unknown", "order_attention"] {
+        assert_eq!(w.alerts(kind).await, []);
+    }
     let (status, _) = w.post("/v1/skus/SHOE/pause", switch("both")).await;
     assert_eq!(status, 200);
     let (status, refusal) = w.post("/v1/orders", w.paid_basket(&[("SHOE", 1)])).await;

@@ -192,7 +192,8 @@ impl Bench {
         let p = self.purchase(purchase);
         let id = p.supplier_order_id.clone().expect("it is placed");
         let answer = Ok(self.upstream(purchase, &id, state));
-        self.run(Command::Polled { purchase: purchase.into(), answer })
+        let sent_at = self.now;
+        self.run(Command::Polled { purchase: purchase.into(), sent_at, answer })
     }
 
     /// The purchase as the supplier tells it.

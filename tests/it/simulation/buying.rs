@@ -77,10 +77,10 @@ fn c104_c105_while_a_create_is_unknown_nothing_is_bought_again_and_nothing_is_re
     b.lose("o1-east-1");
     assert_eq!(b.purchase("o1-east-1").state, PurchaseState::Unknown);
     cancel(&mut b, "o1");
-    b.wait(Span::hours(3));
+    b.wait(Span::hours(2));
     b.due("o1");
     assert_eq!(b.order("o1").state, State::Attention);
-    b.wait(Span::hours(25));
+    b.wait(Span::hours(24));
     b.due("o1");
     assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Attention, 0));
     assert!(matches!(b.claim("o1-east-1"), PurchaseStep::LookUp { .. }));
@@ -166,7 +166,7 @@ fn a_cancel_refused_because_it_was_paid_needs_a_person_and_refunds_nothing() {
         b.poll("o1-east-1", UpstreamState::Paid);
         assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Attention, 0));
         assert!(is_open(&b, AlertKind::CancelRefusedUpstream, "o1"));
-        b.wait(Span::hours(25));
+        b.wait(Span::hours(24));
         b.due("o1");
         assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Attention, 0));
         b
@@ -329,7 +329,7 @@ fn a_cancel_that_goes_through_after_ops_let_the_order_go_on_buys_once_more() {
     b.buy("o1-east-1", "e1");
     b.lose("o1-west-1");
     cancel(&mut b, "o1");
-    b.wait(Span::hours(3));
+    b.wait(Span::hours(2));
     b.due("o1");
     decide(&mut b, "o1", Action::Retry);
     b.cancelled_upstream("o1-east-1", "e1", Ok(()));
@@ -353,6 +353,30 @@ fn a_shipped_purchase_that_is_closed_is_told_once_and_revives_nothing() {
     assert_eq!(b.order("o1").events.len(), told);
     assert!(is_open(&b, AlertKind::OrderAttention, "o1"));
     assert_eq!(b.claim("o1-east-1"), PurchaseStep::Done);
+}
+
+#[test]
+fn a_shipped_purchase_that_nobody_calls_received_is_read_for_a_month() {
+    let mut b = bench();
+    b.bought("o1", 2, "e1");
+    b.poll("o1-east-1", UpstreamState::Shipped);
+    let shipped_at = b.now;
+    b.now = shipped_at + Span::days(30) - Span::millis(1);
+    b.due("o1"); // the order is completed after 14 days
+    let again = b.poll("o1-east-1", UpstreamState::Shipped);
+    assert_eq!(again, Outcome::Again(Some(b.now + Span::minutes(5))));
+    b.wait(Span::millis(1));
+    b.due("o1");
+    assert_eq!(b.purchase("o1-east-1").state, PurchaseState::Shipped);
+    assert_eq!(b.purchase("o1-east-1").deadline_at, None);
+    assert_eq!(b.claim("o1-east-1"), PurchaseStep::Done);
+    assert!(b.store.opened.is_empty());
+    // Ops may have it read again.
+    b.run(Command::RetryPurchase { purchase: "o1-east-1".into() });
+    let step = b.claim("o1-east-1");
+    assert_eq!(step, PurchaseStep::Poll { supplier_order_id: "e1".into() });
+    assert_eq!(b.poll("o1-east-1", UpstreamState::Received), Outcome::Again(None));
+    assert_eq!(b.purchase("o1-east-1").state, PurchaseState::Received);
 }
 
 #[test]
@@ -403,6 +427,28 @@ fn what_was_left_out_is_decided_for_itself_and_never_bought_unasked() {
     b.judge("east:y:", 20);
     b.buy("o1-east-2", "e2");
     assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Confirmed, 0));
+}
+
+#[test]
+fn lines_of_one_item_that_were_left_out_close_it_for_all_that_was_asked() {
+    let mut b = bench();
+    b.feed("east:y:", 20);
+    // B and C are one item at East: 1 and 2 of it, beside y.
+    let mut p = placement("o1", &[("B", 1, 100), ("C", 2, 100), ("D", 2, 30)]);
+    p.short_policy = ShortPolicy::CancelLines;
+    p.payment = Some(capture("p1", 360));
+    assert!(b.place(p).is_ok());
+    b.confirm_due(&["o1"]);
+    b.judge("east:x:", 20);
+    b.judge("east:y:", 20);
+    b.claim("o1-east-1");
+    let left_out = vec![LeftOut { item: item("x"), fault: out_of_stock() }];
+    b.answer("o1-east-1", 1, Ok(Created { left_out, ..created("e1") }));
+    assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Confirmed, 300));
+    // 3 were refused: 2 may be there.
+    assert_eq!(b.store.levels["east:x:"].closed.map(|c| c.from_quantity), Some(3));
+    assert!(b.place(placement("o2", &[("C", 3, 100)])).is_err());
+    assert!(b.place(placement("o3", &[("C", 2, 100)])).is_ok());
 }
 
 #[test]

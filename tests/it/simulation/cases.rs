@@ -426,6 +426,81 @@ fn a_late_payment_owes_what_was_not_cancelled() {
     assert_eq!(b.figures("main:A"), (2, 0, 1));
 }
 
+/// Two units of 100, and what is given back besides is a gift by ops.
+fn gift(b: &mut Bench, amount: i64) {
+    let reason = "scratched".into();
+    b.run(Command::RefundOrder { order: "o1".into(), amount, reason });
+}
+
+#[test]
+fn excess_goes_back_at_once_whatever_ops_gave_before() {
+    let mut b = Bench::new();
+    b.stock("main", "A", 2);
+    b.paid("o1", &[("A", 2, 100)]);
+    gift(&mut b, 80);
+    // 200 + 50 captured for 200: the 50 go back, the gift of 80 stays one.
+    assert!(b.pay("o1", capture("p2", 50)).is_ok());
+    assert_eq!(b.refunded("o1"), 130);
+    // A unit less: its whole price goes back. 250 − 50 − 100 = 100, and 120 are left.
+    b.run(Command::CancelLine { order: "o1".into(), line: 1, quantity: 1 });
+    assert_eq!(b.refunded("o1"), 230);
+    // The last one: 100 are owed back, but only 20 are left of what was captured.
+    b.run(Command::CancelLine { order: "o1".into(), line: 1, quantity: 1 });
+    assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Cancelled, 250));
+    assert!(b.pay("o1", capture("p3", 30)).is_ok());
+    assert_eq!(b.refunded("o1"), 280);
+}
+
+#[test]
+fn a_gift_by_ops_does_not_make_an_order_unpaid() {
+    let mut b = Bench::new();
+    b.stock("main", "A", 2);
+    assert!(b.place(placement("o1", &[("A", 2, 100)])).is_ok());
+    assert!(b.pay("o1", capture("p1", 150)).is_ok());
+    gift(&mut b, 40);
+    assert!(b.pay("o1", capture("p2", 49)).is_ok());
+    assert_eq!(b.order("o1").state, State::PendingPayment); // 199 of 200
+    assert!(b.pay("o1", capture("p3", 1)).is_ok());
+    assert_eq!((b.order("o1").state, b.refunded("o1")), (State::Confirmed, 40));
+}
+
+#[test]
+fn never_more_goes_back_than_was_captured() {
+    let mut b = Bench::new();
+    b.stock("main", "A", 2);
+    b.paid("o1", &[("A", 2, 100)]);
+    gift(&mut b, 180);
+    // 100 are owed back for the unit, 20 are left.
+    b.run(Command::CancelLine { order: "o1".into(), line: 1, quantity: 1 });
+    assert_eq!(b.refunded("o1"), 200);
+    assert_eq!(b.order("o1").state, State::Confirmed);
+    // What comes in now is excess: 230 − 20 − 100 = 110, and 30 are left.
+    assert!(b.pay("o1", capture("p2", 30)).is_ok());
+    assert_eq!(b.refunded("o1"), 230);
+}
+
+#[test]
+fn a_refund_is_made_under_one_reference() {
+    let mut b = Bench::new();
+    b.stock("main", "A", 2);
+    b.paid("o1", &[("A", 2, 100)]);
+    gift(&mut b, 80);
+    let refund = b.order("o1").refunds[0].id.clone();
+    let resolve = |reference: Option<&str>| Command::ResolveRefund {
+        refund: refund.clone(),
+        made: true,
+        reference: reference.map(str::to_owned),
+    };
+    b.run(resolve(None));
+    for (given, kept) in [(None, None), (Some("bank-7"), Some("bank-7")), (None, Some("bank-7"))] {
+        b.run(resolve(given));
+        assert_eq!(b.order("o1").refunds[0].reference.as_deref(), kept);
+    }
+    let other = b.try_run(resolve(Some("bank-8")));
+    assert!(matches!(other, Err(Refusal::Conflict(_))), "{other:?}");
+    assert_eq!(b.order("o1").refunds[0].reference.as_deref(), Some("bank-7"));
+}
+
 #[test]
 fn a_supplier_ships_and_the_order_is_shipped_with_it() {
     let mut b = Bench::new();

@@ -307,7 +307,11 @@ impl Sim {
         };
         let supplier = self.supplier_of(purchase);
         let read = if self.silent() { Err(silence()) } else { self.shops[&supplier].order(id) };
-        let _ = self.submit(&Command::Polled { purchase: purchase.clone(), answer: read });
+        let _ = self.submit(&Command::Polled {
+            purchase: purchase.clone(),
+            sent_at: self.now,
+            answer: read,
+        });
         let at = self.wait();
         Flow::Later(at, Stage::Poll { token, answer: answer.clone(), left: rest.to_vec() })
     }
@@ -348,7 +352,7 @@ impl Sim {
                 let shop = &self.shops[&supplier];
                 let read = shop.order(&supplier_order_id);
                 let answer = if self.silent() { Err(silence()) } else { read };
-                Command::Polled { purchase: id, answer }
+                Command::Polled { purchase: id, sent_at: self.now, answer }
             }
             PurchaseStep::Cancel { supplier_order_id } => {
                 // The answer may be lost after the effect.

@@ -142,6 +142,47 @@ fn before_short_is_decided_unpaid_purchases_are_read_back_once() {
     assert!(b.try_run(judge(true)).is_err());
 }
 
+/// East counts at order: o1's 2 are placed, unpaid, and in the figure already; o2 waits for 2.
+fn counted_at_order() -> Bench {
+    let mut b = Bench::new();
+    b.policy = super::stage::policy(true);
+    b.feed("east:x:", 3);
+    b.bought("o1", 2, "e1");
+    b.paid("o2", &[("C", 1, 100)]);
+    b.wait(Span::minutes(3));
+    b.feed("east:x:", 1);
+    assert_eq!(b.holds("o1")[0].1, HoldState::Settled);
+    b.confirm_due(&["o2"]);
+    b
+}
+
+#[test]
+fn what_is_in_the_figure_and_unpaid_is_read_back_before_short_is_decided() {
+    let mut b = counted_at_order();
+    let token = b.lock("east:x:");
+    let answer = Ok(b.reading("east:x:", 0));
+    let judge = |polled| Command::JudgeItem {
+        level: "east:x:".into(),
+        token,
+        answer: answer.clone(),
+        polled,
+    };
+    let first = b.run(judge(false));
+    assert_eq!(first, Outcome::PollFirst(vec![("o1-east-1".into(), "e1".into())]));
+    // Closed meanwhile: its 2 may come back, and o2 is not short.
+    b.poll("o1-east-1", UpstreamState::ClosedUnpaid);
+    b.run(judge(true));
+    assert_eq!(b.holds("o2"), [(1, HoldState::Active, Some(Confirmation::Unknown))]);
+}
+
+#[test]
+fn what_is_in_the_figure_and_being_cancelled_may_come_back() {
+    let mut b = counted_at_order();
+    b.run(Command::Cancel { order: "o1".into(), reason: CancelReason::Customer });
+    b.judge("east:x:", 0);
+    assert_eq!(b.holds("o2"), [(1, HoldState::Active, Some(Confirmation::Unknown))]);
+}
+
 #[test]
 fn units_cancelled_upstream_may_come_back_until_a_figure_surely_after() {
     let mut b = Bench::new();

@@ -122,6 +122,7 @@ impl Store {
         world.any_overdue = needs.any_overdue && self.orders.values().any(|o| is_overdue(o, now));
         self.load_lists(needs, now, &mut world);
         self.recount(needs, now, &mut world);
+        world.waiting = self.waiting(needs);
         world
     }
 
@@ -147,6 +148,25 @@ impl Store {
             ids.extend(self.overdue(level, now));
         }
         ids
+    }
+
+    /// Pending purchases of what is bought again, the oldest first.
+    fn waiting(&self, needs: &Needs) -> BTreeSet<PurchaseId> {
+        let keys = needs.resumed_skus.iter().map(|s| self.aliases.get(s).unwrap_or(s));
+        let skus: BTreeSet<&SkuKey> = keys.collect();
+        let mut found = Vec::new();
+        for o in self.orders.values() {
+            for p in o.purchases.iter().filter(|p| p.state == PurchaseState::Pending) {
+                let mut holds = o.holds.iter().filter(|h| h.purchase.as_ref() == Some(&p.id));
+                if needs.resumed_suppliers.contains(&p.supplier)
+                    || holds.any(|h| skus.contains(&h.sku))
+                {
+                    found.push((p.created_at, p.id.clone()));
+                }
+            }
+        }
+        found.sort();
+        found.into_iter().take(self.most).map(|(_, id)| id).collect()
     }
 
     fn judged(&self, level: &LevelId) -> Vec<OrderId> {
@@ -239,7 +259,10 @@ impl Store {
                 ItemView { undecided: seen.take(self.most).collect(), ..ItemView::default() };
             view.more = view.undecided.len() < count;
             for o in self.orders.values() {
-                let here = o.holds.iter().filter(|h| &h.level == level && counts(h));
+                let here = o
+                    .holds
+                    .iter()
+                    .filter(|h| &h.level == level && (counts(h) || settled_unpaid(o, h)));
                 view.units.extend(here.map(|h| units(o, h)));
             }
             items.insert(level.clone(), view);
@@ -389,6 +412,12 @@ fn unbought(order: &Order, hold: &Hold) -> bool {
 /// Whether a hold counts on its level.
 fn counts(h: &Hold) -> bool {
     h.is_open() || h.undone_at.is_some() || h.lost_at.is_some() || h.surplus > 0
+}
+
+/// In the figure since it was ordered, and its purchase is not known to be paid.
+fn settled_unpaid(order: &Order, h: &Hold) -> bool {
+    let purchase = h.purchase.as_ref().and_then(|p| order.purchase(p));
+    h.state == HoldState::Settled && purchase.is_some_and(|p| p.state == PurchaseState::Placed)
 }
 
 fn units(order: &Order, hold: &Hold) -> ItemUnits {

@@ -9,6 +9,8 @@ mod dice;
 mod driver;
 mod judging;
 mod memory;
+mod overdue;
+mod pausing;
 mod random;
 mod script;
 mod shop;

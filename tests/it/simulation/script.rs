@@ -345,8 +345,8 @@ impl Sim {
         match act {
             Act::PlaceAgain { same, .. } => self.place_again(&o, *same),
             Act::Pay { sum, .. } => {
-                let open = super::audit::worth(&o, |l| l.quantity - l.cancelled) - o.captured()
-                    + o.refunded();
+                let worth = super::audit::worth(&o, |l| l.quantity - l.cancelled);
+                let open = worth - stockhold::domain::pricing::paid(&o);
                 let amount = amount(*sum, open);
                 if amount > 0 {
                     let payment = capture(&self.fresh("p"), amount);
