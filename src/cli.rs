@@ -47,6 +47,9 @@ pub enum Command {
     },
     /// Bring the database's schema up to date and stop.
     Migrate,
+    /// Note that the store was just restored from a backup, before any daemon is started on it: what
+    /// older orders owe (purchases, refunds) is then looked up before it is done.
+    RestoreMark,
     /// Check the configuration and print what is in force, without secrets.
     CheckConfig,
     /// The catalogue and its stock as a CSV file.
@@ -108,6 +111,7 @@ mod tests {
                 },
             ),
             ("stockhold migrate", Command::Migrate),
+            ("stockhold restore-mark", Command::RestoreMark),
             ("stockhold check-config", Command::CheckConfig),
             (
                 "stockhold stock import c.csv --set-quantities",

@@ -19,6 +19,7 @@ use crate::engine::{Engine, Parts};
 use crate::ids::Ids;
 use crate::lifecycle::{Lifecycle, Signals};
 use crate::settings::{self, Loaded, Settings, Sources};
+use crate::storage::epochs;
 use crate::suppliers::simulator;
 use crate::telemetry;
 
@@ -40,6 +41,7 @@ pub fn run(cli: Cli) -> ExitCode {
             with_runtime(served.map_ok(|()| ExitCode::SUCCESS).map_err(|e| e.to_string()))
         }
         Command::Migrate => with_runtime(migrate(cli.config)),
+        Command::RestoreMark => with_runtime(restore_mark(cli.config)),
         Command::Stock(Stock::Import { file, set_quantities }) => {
             with_runtime(stock_import(cli.config, file, set_quantities))
         }
@@ -102,6 +104,20 @@ async fn migrate(file: Option<PathBuf>) -> Outcome {
     let store = store::open(&settings, &Clock::System).await.map_err(|e| e.to_string())?;
     println!("the schema is up to date");
     store.db.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn restore_mark(file: Option<PathBuf>) -> Outcome {
+    let settings = load(file, None)?.settings;
+    let clock = test_clock::clock()?;
+    let store = store::open(&settings, &clock).await.map_err(|e| e.to_string())?;
+    let id = Ids::system().next(clock.now());
+    let epoch = epochs::restored(&store.db, &clock, id).await.map_err(|e| e.to_string())?;
+    store.db.close().await;
+    println!(
+        "restored at {}: what older orders owe is looked up before it is bought or refunded",
+        epoch.began_at
+    );
     Ok(ExitCode::SUCCESS)
 }
 

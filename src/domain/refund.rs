@@ -1,7 +1,8 @@
 //! Refunds: money that goes back, one per (order, cause, payment).
 //!
-//! What must hold: the id derives from those three, so that nothing makes a second one; an unknown
-//! outcome is looked up, never aged into failure.
+//! What must hold: the id derives from the order, the payment and how many of its refunds there were
+//! before, so that nothing makes a second one, not even a store that was restored from a backup and
+//! comes to the same refund by another way; an unknown outcome is looked up, never aged into failure.
 
 use sha2::{Digest, Sha256};
 
@@ -47,8 +48,9 @@ impl Refund {
     }
 }
 
-/// The id of the refund for one (order, cause, payment): 32 hex characters of their SHA-256.
-pub fn id_of(order: &OrderId, cause: &str, payment_id: &str) -> RefundId {
-    let digest = Sha256::digest(format!("{order}\n{cause}\n{payment_id}").as_bytes());
+/// The id of the `nth` refund (from 1) of a payment: 32 hex characters of the SHA-256 of order,
+/// payment and number.
+pub fn id_of(order: &OrderId, payment_id: &str, nth: usize) -> RefundId {
+    let digest = Sha256::digest(format!("{order}\n{payment_id}\n{nth}").as_bytes());
     RefundId::from(hex::encode(digest.get(..16).unwrap_or_default()))
 }

@@ -10,10 +10,9 @@ use super::table::row;
 use crate::clock::{Clock, Timestamp};
 
 row! {
-    /// One life of the store.
+    /// One life of the store; the id names it, for what is kept about this store elsewhere.
     "epochs" Epoch {
         no: i64,
-        /// Names it, for what is kept about this store elsewhere.
         id: String,
         began_at: Timestamp,
     }
@@ -23,6 +22,7 @@ texts! {
     FIRST = "INSERT INTO epochs (no, id, began_at) VALUES (1, $1, $2) ON CONFLICT (no) DO NOTHING";
     NEXT = "INSERT INTO epochs (no, id, began_at)
         SELECT coalesce(max(no), 1) + 1, $1, $2 FROM epochs";
+    DOUBT = "UPDATE refunds SET asked_at = $1 WHERE state = 'pending' AND asked_at IS NULL";
     NEWEST = "SELECT no, id, began_at FROM epochs ORDER BY no DESC LIMIT 1";
 }
 
@@ -43,23 +43,27 @@ pub async fn current(db: &Db, clock: &Clock, id: String) -> Result<Epoch> {
     let found: Option<Epoch> = found.await?;
     match found {
         Some(epoch) => Ok(epoch),
-        None => begin(db, &FIRST, clock, id).await,
+        None => begin(db, false, clock, id).await,
     }
 }
 
-/// Marks a restore: the next life begins now, under the name `id`.
+/// Marks a restore: the next life begins now, under the name `id`. Refunds that wait may have been
+/// asked for in the lost one.
 ///
 /// # Errors
 /// The database's.
 pub async fn restored(db: &Db, clock: &Clock, id: String) -> Result<Epoch> {
-    begin(db, &NEXT, clock.clone(), id).await
+    begin(db, true, clock.clone(), id).await
 }
 
-async fn begin(db: &Db, how: &'static super::sql::Sql, clock: Clock, id: String) -> Result<Epoch> {
+async fn begin(db: &Db, restored: bool, clock: Clock, id: String) -> Result<Epoch> {
     db.transact(move |tx: &mut Tx| {
         Box::pin(async move {
             let now = tx.now(&clock).await?;
-            tx.run(how, args![id, now]).await?;
+            tx.run(if restored { &NEXT } else { &FIRST }, args![id, now]).await?;
+            if restored {
+                tx.run(&DOUBT, args![now]).await?;
+            }
             let newest: Option<Epoch> = tx.first(&NEWEST, Vec::new()).await?;
             newest.ok_or_else(|| Error::Unavailable("the store's life was not begun".into()))
         })

@@ -124,6 +124,9 @@ impl Rules<'_> {
         busy_for: Span,
     ) -> Result<PurchaseStep> {
         let now = self.now;
+        if self.doubt_since_restore(order, id)? {
+            return Ok(PurchaseStep::LookUp { reference: id.to_string() });
+        }
         if self.buying_paused(order, id)? {
             if self.purchase(order, id)?.trail.paused_at.is_none() {
                 self.purchase_mut(order, id)?.trail.paused_at = Some(now);
@@ -133,9 +136,6 @@ impl Rules<'_> {
         }
         self.after_pause(order, id)?;
         let purchase = self.purchase(order, id)?;
-        if self.world.look_up_first && purchase.trail.clean_lookups.is_empty() {
-            return Ok(PurchaseStep::LookUp { reference: id.to_string() });
-        }
         let Some(request) = self.request(order, purchase)? else {
             let why = "there is no address to deliver to";
             self.end_purchase(order, id, PurchaseState::Failed, why)?;
@@ -243,6 +243,31 @@ impl Rules<'_> {
             items: items(purchase),
             deliver_to,
         }))
+    }
+
+    /// Whether the lost life of a restored store may have sent a purchase that waits to be sent.
+    pub(super) fn is_doubted(&self, order: &OrderId, purchase: &Purchase) -> Result<bool> {
+        let restored_at = self.predates_restore(order)?;
+        let mut looked_up = purchase.trail.clean_lookups.iter();
+        Ok(purchase.state == PurchaseState::Pending
+            && restored_at.is_some_and(|restored_at| looked_up.all(|at| *at <= restored_at)))
+    }
+
+    /// A purchase that waits to be sent, of an order older than the last restore from a backup: the
+    /// lost life of the store may have sent it, so it is as one whose create was not answered, until
+    /// it was looked up twice since.
+    pub(super) fn doubt_since_restore(&mut self, order: &OrderId, id: &PurchaseId) -> Result<bool> {
+        if !self.is_doubted(order, self.purchase(order, id)?)? {
+            return Ok(false);
+        }
+        let restored_at = self.world.restored_at;
+        let purchase = self.purchase_mut(order, id)?;
+        purchase.state = PurchaseState::Unknown;
+        purchase.attempt_until = purchase.attempt_until.max(restored_at);
+        purchase.trail.clean_lookups.clear();
+        self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
+        self.lost_create(order, id)?;
+        Ok(true)
     }
 
     /// The answer of a create was lost: it may have been made, and may yet land.

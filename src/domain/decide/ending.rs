@@ -29,7 +29,10 @@ impl Rules<'_> {
     pub(super) fn request_cancel(&mut self, id: &OrderId, reason: CancelReason) -> Result<bool> {
         let now = self.now;
         for purchase in self.purchases(id, |s| s == PurchaseState::Pending)? {
-            self.end_purchase(id, &purchase, PurchaseState::Cancelled, "the order was cancelled")?;
+            if !self.doubt_since_restore(id, &purchase)? {
+                let why = "the order was cancelled";
+                self.end_purchase(id, &purchase, PurchaseState::Cancelled, why)?;
+            }
         }
         let standing = self.purchases(id, |s| {
             s.in_flight() || matches!(s, PurchaseState::Placed | PurchaseState::Paid)
@@ -183,9 +186,13 @@ impl Rules<'_> {
     }
 
     fn in_flight(&self, id: &OrderId, line: i64) -> Result<bool> {
-        let mut purchases = self.order(id)?.purchases.iter();
-        Ok(purchases
-            .any(|p| p.state.in_flight() && p.trail.lines.iter().any(|l| l.share.line == line)))
+        for purchase in &self.order(id)?.purchases {
+            let covers = purchase.trail.lines.iter().any(|l| l.share.line == line);
+            if covers && (purchase.state.in_flight() || self.is_doubted(id, purchase)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes `n` units off a line, from the least preferred share on. A supplier's share keeps its

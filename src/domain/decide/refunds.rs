@@ -1,5 +1,6 @@
 //! Money that goes back. What is owed back is `pricing::due_back`; a refund's id derives from
-//! (order, cause, payment), and the cause from the timeline's number, so that none is made twice.
+//! (order, payment, number), so that none is made twice. After a restore from a backup an older
+//! order's refunds are looked up before they are made: the lost life of the store may have made them.
 //! What ops give is a gift on top: it lessens neither what counts as paid nor what is due back.
 
 use super::{Result, Rules};
@@ -14,7 +15,16 @@ use crate::domain::policy::{ONCE_MORE, REFUND_ALERT_AFTER};
 use crate::domain::pricing;
 use crate::domain::refund::{self, Refund, RefundState};
 
+/// Of a refund that the lost life of a restored store may have made.
+const DOUBTED: &str = "may have been made before the restore, perhaps with another amount";
+
 impl Rules<'_> {
+    /// When the store was restored, if the order is older.
+    pub(super) fn predates_restore(&self, order: &OrderId) -> Result<Option<Timestamp>> {
+        let created_at = self.order(order)?.created_at;
+        Ok(self.world.restored_at.filter(|restored_at| created_at <= *restored_at))
+    }
+
     /// Owes everything that is due back, if anything is.
     pub(super) fn refund_due(&mut self, id: &OrderId, why: &str, reason: &str) -> Result<()> {
         let due = pricing::due_back(self.order(id)?);
@@ -25,6 +35,7 @@ impl Rules<'_> {
     fn owe_refund(&mut self, id: &OrderId, amount: i64, why: &str, reason: &str) -> Result<()> {
         let (now, by_provider) = (self.now, self.policy.refunds_by_provider);
         let deadline = now + REFUND_ALERT_AFTER;
+        let doubted = self.predates_restore(id)?.is_some();
         self.tell(id, "refund_owed", reason)?;
         let order = self.order_mut(id)?;
         let cause = format!("{why}:{}", order.events.last().map_or(0, |e| e.n));
@@ -32,21 +43,22 @@ impl Rules<'_> {
         let mut made = Vec::new();
         for payment in order.payments.iter().rev() {
             let back = order.refunds.iter().filter(|r| r.payment_id == payment.id);
-            let gone = back.fold(0i64, |sum, r| sum.saturating_add(r.amount));
+            let gone = back.clone().fold(0i64, |sum, r| sum.saturating_add(r.amount));
+            let nth = back.count().saturating_add(1);
             let part = left.min(payment.amount.saturating_sub(gone));
             if part > 0 {
                 left -= part;
                 made.push(Refund {
-                    id: refund::id_of(id, &cause, &payment.id),
+                    id: refund::id_of(id, &payment.id, nth),
                     cause: cause.clone(),
                     reason: reason.to_owned(),
                     payment_id: payment.id.clone(),
                     amount: part,
                     state: RefundState::Pending,
                     attempt: 1,
-                    asked_at: None,
+                    asked_at: doubted.then_some(now),
                     reference: None,
-                    note: None,
+                    note: doubted.then(|| DOUBTED.to_owned()),
                     created_at: now,
                     deadline_at: Some(deadline),
                 });

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::api::{Answer, order, text, warehouse};
 use super::daemon::{Daemon, Home, together};
+use super::tables;
 
 /// Places orders at once; each is (external id, SKU, quantity).
 async fn race(daemon: &Daemon<'_>, orders: Vec<Value>) -> Vec<Answer> {

@@ -130,6 +130,41 @@ impl Tables {
         ran.unwrap_or_else(|e| panic!("{e}: {sql}"));
     }
 
+    /// A copy as it is now, while no daemon runs; what `restore` takes.
+    pub async fn backup(&self) -> Backup {
+        match self {
+            Tables::File(path) => {
+                let mut connection = open(path).await.expect("the database opens");
+                let copy = path.with_extension("backup");
+                let text = AssertSqlSafe(format!("VACUUM INTO '{}'", copy.display()));
+                sqlx::raw_sql(text).execute(&mut connection).await.expect("a copy");
+                Backup::File(copy)
+            }
+            Tables::Server(server) => {
+                let name = format!("{}_backup", server.name);
+                server.copy(&server.name, &name);
+                Backup::Server { admin: server.admin.clone(), name }
+            }
+        }
+    }
+
+    /// Puts a backup in the place of what is there, while no daemon runs.
+    pub async fn restore(&self, backup: &Backup) {
+        match (self, backup) {
+            (Tables::File(path), Backup::File(copy)) => {
+                for rest in ["db-wal", "db-shm"] {
+                    let _ = std::fs::remove_file(path.with_extension(rest));
+                }
+                std::fs::copy(copy, path).expect("restored");
+            }
+            (Tables::Server(server), Backup::Server { name, .. }) => {
+                administer(&server.admin, format!("DROP DATABASE {} WITH (FORCE)", server.name));
+                server.copy(name, &server.name);
+            }
+            _ => panic!("another database's backup"),
+        }
+    }
+
     /// Keeps every group of commands from being written until the lock is let go.
     pub async fn hold_up(&self) -> Lock {
         match self {
@@ -146,6 +181,20 @@ impl Tables {
                 connection.execute(text).await.expect("the table's lock");
                 Lock::Server(connection)
             }
+        }
+    }
+}
+
+/// See [`Tables::backup`].
+pub enum Backup {
+    File(PathBuf),
+    Server { admin: PgConnectOptions, name: String },
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        if let Backup::Server { admin, name } = self {
+            administer(admin, format!("DROP DATABASE {name} WITH (FORCE)"));
         }
     }
 }
@@ -167,6 +216,14 @@ impl Lock {
 }
 
 impl Server {
+    fn copy(&self, from: &str, to: &str) {
+        administer(
+            &self.admin,
+            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'"),
+        );
+        administer(&self.admin, format!("CREATE DATABASE {to} TEMPLATE {from}"));
+    }
+
     async fn pool(&self) -> &PgPool {
         let connect = || async {
             let options = PgConnectOptions::from_str(&self.url).expect("a url");

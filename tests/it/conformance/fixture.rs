@@ -223,7 +223,7 @@ pub fn full(id: &str) -> Order {
             Payment { id: format!("pay-1-{id}"), amount: 1, paid_at: None, recorded_at: at(200) },
         ],
         refunds: vec![Refund {
-            id: id_of(&order, cause, "pay-2"),
+            id: id_of(&order, "pay-2", 1),
             cause: cause.into(),
             reason: "one line less".into(),
             payment_id: format!("pay-2-{id}"),

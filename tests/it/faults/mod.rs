@@ -16,6 +16,7 @@ mod mixed;
 mod process;
 mod refunder;
 mod refunding;
+mod restoring;
 mod storm;
 mod waiting;
 mod world;

@@ -44,7 +44,7 @@ pub struct Store {
     pub opened: Vec<(AlertKind, String)>,
     /// Levels whose counters had to be corrected: none ever should.
     pub recounted: Vec<LevelId>,
-    pub look_up_first: bool,
+    pub restored_at: Option<Timestamp>,
 }
 
 impl Default for Store {
@@ -63,7 +63,7 @@ impl Default for Store {
             alerts: BTreeMap::new(),
             opened: Vec::new(),
             recounted: Vec::new(),
-            look_up_first: false,
+            restored_at: None,
         }
     }
 }
@@ -110,7 +110,7 @@ impl Store {
 
     fn load(&mut self, needs: &Needs, now: Timestamp) -> World {
         let mut world = World::default();
-        world.look_up_first = self.look_up_first;
+        world.restored_at = self.restored_at;
         let mut ids = self.names(needs, &mut world);
         let strangers = self.strangers(needs, now);
         let busy = self.busy;

@@ -132,7 +132,7 @@ pub fn honest(s: &Setting, acts: &[Act]) {
 /// then persons see to that.
 fn finish(sim: &mut Sim) {
     sim.faults = CALM;
-    sim.store.look_up_first = false;
+    sim.store.restored_at = None;
     sim.store.busy = 0;
     sim.sync_every = Span::hours(1);
     let resume = |sim: &mut Sim| {

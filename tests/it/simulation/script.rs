@@ -255,7 +255,7 @@ impl Sim {
                 group.iter().zip(answers).for_each(|(c, answer)| self.placed(c, answer));
             }
             Act::Wait { minutes } => self.run_for(Span::minutes(*minutes)),
-            Act::Restore { on } => self.store.look_up_first = *on,
+            Act::Restore { on } => self.store.restored_at = on.then_some(self.now),
             Act::Others { item: i, by } => {
                 let (supplier, offer) = ITEMS[*i];
                 let (now, by) = (self.now, if honest { by.abs() } else { *by });
