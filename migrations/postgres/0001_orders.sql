@@ -72,7 +72,7 @@ CREATE TABLE holds (
     purchase_id  TEXT COLLATE "C",
     counted_at   BIGINT,
     undone_at    BIGINT,
-    lost_at      BIGINT,
+    lost         BIGINT  NOT NULL CHECK (lost >= 0),
     surplus      BIGINT  NOT NULL CHECK (surplus >= 0),
     created_at   BIGINT  NOT NULL,
     ended_at     BIGINT,
@@ -84,7 +84,7 @@ CREATE TABLE holds (
 );
 -- What still counts on a level: open, or undone, lost or in surplus upstream.
 CREATE INDEX holds_level ON holds (level_id, order_id)
-    WHERE state IN ('active', 'committed') OR undone_at IS NOT NULL OR lost_at IS NOT NULL
+    WHERE state IN ('active', 'committed') OR undone_at IS NOT NULL OR lost > 0
        OR surplus > 0;
 
 CREATE TABLE payments (

@@ -89,8 +89,9 @@ pub struct Hold {
     pub counted_at: Option<Timestamp>,
     /// Cancelled or closed upstream then; its units may come back until a reading surely after.
     pub undone_at: Option<Timestamp>,
-    /// A create for it was lost then and its look-up after an hour is still to come.
-    pub lost_at: Option<Timestamp>,
+    /// Units of it in creates whose answer was lost and whose look-up after an hour is still to
+    /// come: each of them may have taken these units.
+    pub lost: i64,
     /// Units of it in surplus supplier orders that are not yet cancelled.
     pub surplus: i64,
     pub created_at: Timestamp,

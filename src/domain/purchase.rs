@@ -75,6 +75,8 @@ pub struct Trail {
     pub answered: i64,
     /// Each create whose answer was lost, oldest first.
     pub lost: Vec<Timestamp>,
+    /// The lost creates up to then had their look-up after an hour: what they took is known.
+    pub lost_known: Option<Timestamp>,
     /// Clean look-ups that found nothing since the last attempt.
     pub clean_lookups: Vec<Timestamp>,
     /// A refusal that is believed only after the look-ups, since an earlier attempt was lost.

@@ -72,7 +72,7 @@ fn hold(part: i64, kind: Kind, state: HoldState) -> Hold {
         purchase: None,
         counted_at: None,
         undone_at: None,
-        lost_at: None,
+        lost: 0,
         surplus: 0,
         created_at: NOW,
         ended_at: None,

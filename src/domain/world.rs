@@ -28,7 +28,7 @@ pub struct ItemUnits {
     pub cancel_requested: bool,
     pub counted_at: Option<Timestamp>,
     pub undone_at: Option<Timestamp>,
-    pub lost_at: Option<Timestamp>,
+    pub lost: i64,
     pub surplus: i64,
     /// The recorded supplier order, where the purchase is placed and not known to be paid.
     pub unpaid_supplier_order: Option<String>,

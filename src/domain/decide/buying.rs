@@ -278,11 +278,7 @@ impl Rules<'_> {
             purchase.state = PurchaseState::Unknown;
         }
         purchase.trail.lost.push(now);
-        let shares: Vec<_> =
-            purchase.trail.lines.iter().map(|l| (l.share.line, l.share.part)).collect();
-        for key in shares {
-            self.hold_mut(order, key)?.lost_at = Some(now);
-        }
+        self.count_lost(order, id)?;
         for (step, after) in LATE_LOOKUPS.into_iter().enumerate() {
             let job = Job::Recheck { purchase: id.clone(), lost_at: now, step };
             self.world.owe(job, now + after);

@@ -427,18 +427,19 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// The late look-up of a lost create is done: its units do not come back any more. (Parts that
-    /// were cut off since are of the same line and level.)
+    /// The late look-up of a lost create is done: its units do not come back any more.
     fn lost_no_more(&mut self, order: &OrderId, id: &PurchaseId, lost_at: Timestamp) -> Result<()> {
-        let bought: BTreeSet<(i64, LevelId)> = {
-            let lines = self.purchase(order, id)?.trail.lines.iter();
-            lines.map(|l| (l.share.line, l.share.level.clone())).collect()
-        };
-        let holds = self.order_mut(order)?.holds.iter_mut();
-        for hold in holds.filter(|h| bought.contains(&(h.line, h.level.clone()))) {
-            if hold.lost_at.is_some_and(|at| at <= lost_at) {
-                hold.lost_at = None;
-            }
+        let known = &mut self.purchase_mut(order, id)?.trail.lost_known;
+        *known = (*known).max(Some(lost_at));
+        self.count_lost(order, id)
+    }
+
+    /// Counts each share's units in lost creates of any generation that may still turn up.
+    pub(super) fn count_lost(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        for key in share_keys(self.order(order)?, id) {
+            let purchases = self.order(order)?.purchases.iter();
+            let units = purchases.map(|p| lost_units(p, key)).fold(0, i64::saturating_add);
+            self.hold_mut(order, key)?.lost = units;
         }
         Ok(())
     }
@@ -511,7 +512,17 @@ impl Rules<'_> {
 
 /// Units of a share in a purchase's open surplus orders.
 fn surplus_units(purchase: &Purchase, key: (i64, i64)) -> i64 {
-    let orders = purchase.trail.surplus.iter().filter(|s| s.ended_at.is_none()).count();
+    units_in(purchase, key, purchase.trail.surplus.iter().filter(|s| s.ended_at.is_none()).count())
+}
+
+/// Units of a share in a purchase's lost creates of which it is not known yet what they took.
+fn lost_units(purchase: &Purchase, key: (i64, i64)) -> i64 {
+    let trail = &purchase.trail;
+    units_in(purchase, key, trail.lost.iter().filter(|at| Some(**at) > trail.lost_known).count())
+}
+
+/// Units of a share in so many orders of a purchase's lines.
+fn units_in(purchase: &Purchase, key: (i64, i64), orders: usize) -> i64 {
     let orders = i64::try_from(orders).unwrap_or(i64::MAX);
     let lines = purchase.trail.lines.iter().filter(|l| (l.share.line, l.share.part) == key);
     lines.fold(0, |sum, l| sum.saturating_add(l.share.quantity.saturating_mul(orders)))

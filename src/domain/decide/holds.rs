@@ -98,8 +98,8 @@ impl Rules<'_> {
         }
         let mut off = hold.clone();
         hold.quantity -= n;
-        // Surplus upstream orders stay with the share that they were made for.
-        (off.part, off.quantity, off.surplus) = (part, n, 0);
+        // Surplus and lost upstream orders stay with the share that they were made for.
+        (off.part, off.quantity, off.surplus, off.lost) = (part, n, 0, 0);
         self.order_mut(order)?.holds.push(off);
         Ok((key.0, part))
     }

@@ -401,13 +401,14 @@ impl Standing {
             HoldState::Settled => unpaid,
             HoldState::Released | HoldState::Reversed => false,
         };
-        for may_come_back in [undone, open && x.cancel_requested, x.lost_at.is_some()] {
+        for may_come_back in [undone, open && x.cancel_requested] {
             if may_come_back {
                 self.r = self.r.saturating_add(n);
             }
         }
         self.u = self.u.saturating_add(x.surplus);
-        self.r = self.r.saturating_add(x.surplus);
+        // Each lost create and each surplus order may have taken them: all of these may come back.
+        self.r = self.r.saturating_add(x.lost).saturating_add(x.surplus);
     }
 }
 
@@ -423,7 +424,7 @@ fn units_of(order: &Order, hold: &Hold) -> ItemUnits {
         cancel_requested: purchase.is_some_and(|p| p.cancel_requested_at.is_some()),
         counted_at: hold.counted_at,
         undone_at: hold.undone_at,
-        lost_at: hold.lost_at,
+        lost: hold.lost,
         surplus: hold.surplus,
         unpaid_supplier_order: purchase
             .filter(|p| p.state == PurchaseState::Placed)

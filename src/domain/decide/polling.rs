@@ -265,7 +265,7 @@ impl Rules<'_> {
                     purchase: None,
                     counted_at: None,
                     undone_at: None,
-                    lost_at: None,
+                    lost: 0,
                     surplus: 0,
                     created_at: now,
                     ended_at: None,

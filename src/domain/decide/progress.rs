@@ -208,9 +208,7 @@ impl Rules<'_> {
         let order = self.order(id)?;
         let bought = order.purchases.iter().any(|p| p.state.in_flight() || p.state.is_placed());
         let lost = order.holds.iter().any(|h| {
-            h.lost_at.is_some()
-                || h.surplus > 0
-                || (h.is_supplier() && h.state == HoldState::Committed)
+            h.lost > 0 || h.surplus > 0 || (h.is_supplier() && h.state == HoldState::Committed)
         });
         Ok(!bought && !lost)
     }

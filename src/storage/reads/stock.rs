@@ -40,7 +40,7 @@ static HOLDS: LazyLock<Texts> = LazyLock::new(|| {
             &format!("sku IN {OF_SKU}"),
             "state = ?",
             // Of open holds only: the words of the index `holds_level`.
-            "(state IN ('active', 'committed') OR undone_at IS NOT NULL OR lost_at IS NOT NULL
+            "(state IN ('active', 'committed') OR undone_at IS NOT NULL OR lost > 0
                 OR surplus > 0)",
             "order_id = ?",
         ],

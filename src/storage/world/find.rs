@@ -15,7 +15,7 @@ use crate::storage::table::{Plus, Table, row};
 
 /// What counts on a level: the predicate of the index `holds_level`.
 pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone_at IS NOT NULL
-    OR h.lost_at IS NOT NULL OR h.surplus > 0)";
+    OR h.lost > 0 OR h.surplus > 0)";
 
 /// So many of a level's orders are loaded to be judged, settled or counted.
 pub(super) const MOST: usize = 500;

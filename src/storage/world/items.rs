@@ -33,7 +33,7 @@ row! {
         supplier_order_id: Option<String>,
         counted_at: Option<Timestamp>,
         undone_at: Option<Timestamp>,
-        lost_at: Option<Timestamp>,
+        lost: i64,
         surplus: i64,
     }
 }
@@ -41,7 +41,7 @@ row! {
 /// The columns of [`UnitRow`], and those that it is ordered by.
 const UNIT: &str = "h.level_id, h.order_id, o.state AS order_state, o.paid_at AS order_paid_at,
     h.quantity, h.state, h.confirmation, h.purchase_id, p.state AS purchase_state,
-    p.cancel_requested_at, p.supplier_order_id, h.counted_at, h.undone_at, h.lost_at, h.surplus,
+    p.cancel_requested_at, p.supplier_order_id, h.counted_at, h.undone_at, h.lost, h.surplus,
     h.line, h.part";
 
 texts! {
@@ -50,7 +50,7 @@ texts! {
     UNITS = format!(
         "SELECT level_id, order_id, order_state, order_paid_at, quantity, state, confirmation,
             purchase_id, purchase_state, cancel_requested_at, supplier_order_id, counted_at,
-            undone_at, lost_at, surplus
+            undone_at, lost, surplus
          FROM (SELECT {UNIT}
             FROM holds h JOIN orders o ON o.id = h.order_id
             LEFT JOIN purchase_orders p ON p.id = h.purchase_id
@@ -94,7 +94,7 @@ impl From<UnitRow> for ItemUnits {
             cancel_requested: r.cancel_requested_at.is_some(),
             counted_at: r.counted_at,
             undone_at: r.undone_at,
-            lost_at: r.lost_at,
+            lost: r.lost,
             surplus: r.surplus,
             unpaid_supplier_order: r.supplier_order_id.filter(|_| unpaid),
         }

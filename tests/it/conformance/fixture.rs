@@ -107,7 +107,7 @@ pub fn hold(line: i64, part: i64, level: &Level, quantity: i64, state: HoldState
         purchase: None,
         counted_at: None,
         undone_at: None,
-        lost_at: None,
+        lost: 0,
         surplus: 0,
         created_at: at(100),
         ended_at: None,
@@ -185,7 +185,7 @@ pub fn full(id: &str) -> Order {
     bought.purchase = Some(purchase.id.clone());
     bought.counted_at = Some(at(410));
     bought.undone_at = Some(at(420));
-    bought.lost_at = Some(at(405));
+    bought.lost = 12;
     bought.surplus = 6;
     let mut gone = hold(1, 3, &warehouse(), 1, HoldState::Released);
     gone.ended_at = Some(at(300));
@@ -279,6 +279,9 @@ pub fn purchase(order: &OrderId, generation: i64, state: PurchaseState) -> Purch
             doubted: Some(Fault::OutOfStock { code: "500_004".into(), message: "缺货".into() }),
             parcels: vec![Parcel { carrier: "YTO".into(), tracking_number: "YT1".into() }],
             polled_at: Some(at(408)),
+            overdue: Some(at(435)),
+            paused_at: Some(at(401)),
+            lost_known: Some(at(402)),
             unanswered: 3,
             cancel_refused: true,
             read_back_first: false,

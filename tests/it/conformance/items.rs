@@ -57,7 +57,7 @@ fn orders() -> Vec<Order> {
     o1.holds.push(Hold { line: 2, ..share(3, HoldState::Active, Confirmation::Confirmed) });
     let mut o2 =
         order("o2", State::Attention, 5, share(1, HoldState::Active, Confirmation::Unknown));
-    o2.holds[0].lost_at = Some(at(77));
+    o2.holds[0].lost = 2;
     let o3 = order("o3", State::Paid, 1, share(1, HoldState::Active, Confirmation::NotDue));
     let mut o4 =
         order("o4", State::Confirming, 2, share(4, HoldState::Committed, Confirmation::Confirmed));
@@ -106,7 +106,7 @@ fn units(order: &str, quantity: i64, state: HoldState, confirmation: Confirmatio
         cancel_requested: false,
         counted_at: None,
         undone_at: None,
-        lost_at: None,
+        lost: 0,
         surplus: 0,
         unpaid_supplier_order: None,
     }
@@ -131,10 +131,7 @@ async fn a_judged_item_shows_its_undecided_orders_and_every_unit(test: TestDb) {
         units: vec![
             units("o1", 2, HoldState::Active, Confirmation::Waiting),
             units("o1", 3, HoldState::Active, Confirmation::Confirmed),
-            ItemUnits {
-                lost_at: Some(at(77)),
-                ..units("o2", 1, HoldState::Active, Confirmation::Unknown)
-            },
+            ItemUnits { lost: 2, ..units("o2", 1, HoldState::Active, Confirmation::Unknown) },
             units("o3", 1, HoldState::Active, Confirmation::NotDue),
             ItemUnits {
                 purchase: purchase("o4"),

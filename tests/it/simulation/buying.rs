@@ -139,6 +139,40 @@ fn the_loss_of_an_attempt_is_noted_once() {
 }
 
 #[test]
+fn each_lost_create_may_have_taken_the_units_until_its_look_up_after_an_hour() {
+    let mut b = confirmed(2);
+    let lost = |b: &Bench| b.order("o1").holds[0].lost;
+    b.lose("o1-east-1");
+    let first = b.now;
+    for _ in 0..2 {
+        b.wait(Span::minutes(2));
+        b.look_up("o1-east-1", vec![]);
+    }
+    assert_eq!(lost(&b), 2);
+    b.lose("o1-east-1");
+    let second = b.now;
+    assert_eq!(lost(&b), 4);
+    // Of a figure of 0, 4 may come back; a third order of 4 is not short, one of 5 is.
+    b.paid("o2", &[("C", 4, 100)]);
+    b.wait(Span::secs(1));
+    b.paid("o3", &[("C", 5, 100)]);
+    b.confirm_due(&["o2", "o3"]);
+    b.judge("east:x:", 0);
+    assert_eq!(b.holds("o2"), [(4, HoldState::Active, Some(Confirmation::Unknown))]);
+    assert_eq!(b.order("o3").cancel_reason, Some(CancelReason::SupplierShort));
+    let mut late = |lost_at, step, left| {
+        let (late, answer) = (Some((lost_at, step)), Ok(vec![]));
+        b.run(Command::LookedUp { purchase: "o1-east-1".into(), late, answer });
+        assert_eq!(b.order("o1").holds[0].lost, left);
+    };
+    late(first, 0, 4); // after 10 min: not yet
+    late(first, 1, 2);
+    late(first, 1, 2);
+    late(first, 2, 2);
+    late(second, 1, 0);
+}
+
+#[test]
 fn a_refusal_after_a_lost_attempt_is_believed_only_after_the_look_ups() {
     let mut b = confirmed(2);
     b.lose("o1-east-1");

@@ -411,7 +411,7 @@ fn unbought(order: &Order, hold: &Hold) -> bool {
 
 /// Whether a hold counts on its level.
 fn counts(h: &Hold) -> bool {
-    h.is_open() || h.undone_at.is_some() || h.lost_at.is_some() || h.surplus > 0
+    h.is_open() || h.undone_at.is_some() || h.lost > 0 || h.surplus > 0
 }
 
 /// In the figure since it was ordered, and its purchase is not known to be paid.
@@ -433,7 +433,7 @@ fn units(order: &Order, hold: &Hold) -> ItemUnits {
         cancel_requested: purchase.is_some_and(|p| p.cancel_requested_at.is_some()),
         counted_at: hold.counted_at,
         undone_at: hold.undone_at,
-        lost_at: hold.lost_at,
+        lost: hold.lost,
         surplus: hold.surplus,
         unpaid_supplier_order: placed.and_then(|p| p.supplier_order_id.clone()),
     }
