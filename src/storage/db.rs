@@ -39,7 +39,7 @@ impl Default for Options {
             writers: 10,
             readers: 10,
             acquire_timeout: Duration::from_secs(5),
-            transaction_timeout: Duration::from_secs(30),
+            transaction_timeout: Duration::from_secs(15),
         }
     }
 }
@@ -350,15 +350,19 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
 }
 
 fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
-    // Bounded waits: a lock or a statement that takes this long is given up and done again.
+    // Bounded waits: a lock or a statement that takes this long is given up and done again; and a
+    // replica that stands still in a transaction keeps its locks for less than others wait for them.
     let connect = PgConnectOptions::from_str(url)?
         .application_name("stockhold")
         .statement_cache_capacity(256)
         .options([
             ("synchronous_commit", "on"),
-            ("idle_in_transaction_session_timeout", "60s"),
+            ("idle_in_transaction_session_timeout", "5s"),
             ("lock_timeout", "10s"),
-            ("statement_timeout", "30s"),
+            ("statement_timeout", "15s"),
+            ("tcp_keepalives_idle", "10"),
+            ("tcp_keepalives_interval", "5"),
+            ("tcp_keepalives_count", "3"),
             ("timezone", "UTC"),
         ]);
     let pool = |connections: u32| {

@@ -5,6 +5,8 @@ mod conformance;
 mod demo;
 mod faults;
 mod jobs;
+mod proxy;
+mod replicas;
 mod simulation;
 mod suppliers;
 mod tidy;

@@ -39,6 +39,8 @@ pub const WALL_KEY: &str = "wall-key-0123456789";
 /// A folder with a configuration.
 pub struct Home {
     folder: TempDir,
+    /// The way to the database, when it is not the straight one.
+    storage_url: Option<String>,
     pub tables: Arc<Tables>,
     settings: String,
     keys: bool,
@@ -51,10 +53,25 @@ impl Home {
     /// loopback and a database: in the folder (`store.db`), or on the private server.
     pub fn new(settings: &str) -> Home {
         let folder = TempDir::with_prefix("stockhold-").expect("a temporary folder");
-        let file = || Tables::file(folder.path().join("store.db"));
+        let tables = if tables::replicas() {
+            Tables::server()
+        } else {
+            Tables::file(folder.path().join("store.db"))
+        };
+        Home::in_folder(folder, Arc::new(tables), settings)
+    }
+
+    /// A replica's, with a database that others have too.
+    pub fn on(tables: &Arc<Tables>, settings: &str) -> Home {
+        let folder = TempDir::with_prefix("stockhold-").expect("a temporary folder");
+        Home::in_folder(folder, Arc::clone(tables), settings)
+    }
+
+    fn in_folder(folder: TempDir, tables: Arc<Tables>, settings: &str) -> Home {
         Home {
-            tables: Arc::new(if tables::replicas() { Tables::server() } else { file() }),
             folder,
+            storage_url: None,
+            tables,
             settings: settings.to_owned(),
             keys: false,
             clock: false,
@@ -74,6 +91,13 @@ impl Home {
     pub fn with_clock(mut self) -> Home {
         self.clock = true;
         write_clock(&self.clock_file(), NOON);
+        self
+    }
+
+    /// Goes to the database by another way.
+    #[must_use]
+    pub fn with_storage(mut self, url: String) -> Home {
+        self.storage_url = Some(url);
         self
     }
 
@@ -112,7 +136,8 @@ impl Home {
                 "[[server.keys]]\nname = \"{name}\"\nrole = \"{role}\"\nkey = \"{key}\"\n"
             );
         }
-        text += &format!("[storage]\nurl = \"{}\"\n", self.tables.url());
+        let storage = self.storage_url.clone().unwrap_or_else(|| self.tables.url());
+        text += &format!("[storage]\nurl = \"{storage}\"\n");
         text + &self.settings + "\n"
     }
 
@@ -124,6 +149,9 @@ impl Home {
         command.arg("--config").arg(file).args(arguments).current_dir(self.folder.path());
         for name in ["STOCKHOLD_CONFIG", "STOCKHOLD_LOG", "STOCKHOLD_LOG_FORMAT", "TZ"] {
             command.env_remove(name);
+        }
+        if let Tables::Server(_) = *self.tables {
+            command.env("STOCKHOLD_COORDINATION__URL", tables::service("STOCKHOLD_TEST_REDIS"));
         }
         if self.clock {
             command.env("STOCKHOLD_TEST_CLOCK", self.clock_file());

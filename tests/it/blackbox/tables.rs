@@ -155,7 +155,10 @@ impl Tables {
                 for rest in ["db-wal", "db-shm"] {
                     let _ = std::fs::remove_file(path.with_extension(rest));
                 }
-                std::fs::copy(copy, path).expect("restored");
+                // A file of its own: what still has the old one open must not write to this.
+                let whole = path.with_extension("restored");
+                std::fs::copy(copy, &whole).expect("copied");
+                std::fs::rename(whole, path).expect("restored");
             }
             (Tables::Server(server), Backup::Server { name, .. }) => {
                 administer(&server.admin, format!("DROP DATABASE {} WITH (FORCE)", server.name));

@@ -6,7 +6,7 @@ use stockhold::suppliers::simulator::{Api, Fault};
 
 use super::books;
 use super::refunder::Refunder;
-use super::world::{Setup, World, item};
+use super::world::{Setup, item};
 
 const A: &str = "700000000001";
 const B: &str = "700000000002";

@@ -1,0 +1,7 @@
+//! Several daemons on one PostgreSQL and one Redis, and what becomes of them when the ways between
+//! them are cut, slow or silent, when one dies or stands still, and when their clocks differ. What
+//! holds is read from the tables and from the supplier's own book, never asked of a daemon.
+
+mod commits;
+mod crowd;
+mod fleet;
