@@ -17,9 +17,11 @@ use super::operations::Refused;
 use super::*;
 use crate::clock::{Span, Timestamp};
 use crate::domain::names::SourceId;
-use crate::engine::Parts;
+use crate::domain::policy::Terms;
+use crate::engine::{KeptAnswer, Parts};
 use crate::settings::{KeySettings, Role};
 use crate::storage::Options;
+use crate::storage::groups::Keep;
 
 const OPS: &str = "ops-key-0123456789";
 const SHOP: &str = "shop-key-0123456789";
@@ -29,7 +31,12 @@ struct Busy;
 
 #[async_trait]
 impl Operations for Busy {
-    async fn sync(&self, _: &SourceId, _: bool) -> Result<(), Refused> {
+    async fn sync(
+        &self,
+        _: &SourceId,
+        _: bool,
+        _: Option<Keep>,
+    ) -> Result<Option<KeptAnswer>, Refused> {
         Err(Refused::AlreadyRunning("since a minute".into()))
     }
     async fn retry_job(&self, _: i64) -> Result<(), Refused> {
