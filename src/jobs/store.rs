@@ -122,15 +122,15 @@ pub async fn remind(db: &Db, every: Span, now: Timestamp) -> Result<usize> {
     owed.await.map_err(stop)
 }
 
-/// Notes a sync's end.
+/// Notes a sync's end; whether it is another than the last one's.
 pub async fn synced(
     db: &Db,
     id: &SourceId,
     outcome: &'static str,
     detail: &str,
-    suspect: bool,
+    suspect: Option<bool>,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<bool> {
     let (id, detail) = (id.clone(), detail.to_owned());
     let noted = db.transact(move |tx| {
         Box::pin(async move { suppliers::synced(tx, &id, outcome, &detail, suspect, now).await })
