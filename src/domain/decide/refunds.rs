@@ -175,7 +175,7 @@ impl Rules<'_> {
     pub(super) fn retry_refund(&mut self, id: &RefundId) -> Result<Outcome> {
         let order = self.order_of_refund(id)?;
         if self.refund(&order, id)?.state == RefundState::Succeeded {
-            return Err(Refusal::Conflict("the refund was made".into()).into());
+            return Err(made_already());
         }
         self.try_again(&order, id)?;
         self.answer(&order, Touch::Changed)
@@ -202,7 +202,7 @@ impl Rules<'_> {
             if made {
                 return self.answer(&order, Touch::Changed);
             }
-            return Err(Refusal::Conflict("the refund was made".into()).into());
+            return Err(made_already());
         }
         if made {
             self.refund_made(&order, id, reference)?;
@@ -215,4 +215,9 @@ impl Rules<'_> {
         }
         self.answer(&order, Touch::Changed)
     }
+}
+
+fn made_already() -> Stop {
+    let state = RefundState::Succeeded.as_str();
+    Refusal::Conflict(state, "the refund was made".into()).into()
 }
