@@ -215,6 +215,10 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            // What is left of the body is not read.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         response.extensions_mut().insert(Code(self.code));
         response
     }
