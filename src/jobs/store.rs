@@ -52,14 +52,20 @@ pub async fn claim(
     let claimed = deps.db.transact(move |tx| {
         Box::pin(async move {
             let mut claimed = Vec::new();
+            let now = tx.now(&clock).await?;
+            let lapsed = jobs::lapse(tx, now).await?;
             for (kinds, limit) in lanes {
                 let now = tx.now(&clock).await?;
                 claimed.push(jobs::claim(tx, now, kinds, limit, &worker, now + lease).await?);
             }
-            Ok(claimed)
+            Ok((lapsed, claimed))
         })
     });
-    claimed.await.map_err(stop)
+    let (lapsed, claimed) = claimed.await.map_err(stop)?;
+    for kind in lapsed {
+        metrics::counter!("stockhold_job_stuck_total", "kind" => kind).increment(1);
+    }
+    Ok(claimed)
 }
 
 /// Makes a lease last `span` from now. `false`: it was lost.

@@ -36,7 +36,8 @@ row! {
     }
 }
 
-const COLUMNS: &str =
+/// The columns of [`Alert`].
+pub(super) const COLUMNS: &str =
     "id, kind, subject, detail, opened_at, closed_at, acknowledged_at, last_told_at";
 
 static OPEN: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
