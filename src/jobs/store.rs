@@ -42,7 +42,7 @@ pub async fn any_due(db: &Db, clock: &Clock) -> Result<bool> {
     read.await.map_err(stop)
 }
 
-/// Claims due jobs, for each lane so many of its kinds; the answer is by lane.
+/// Takes back the jobs whose workers died, and claims due ones, for each lane so many of its kinds; the answer is by lane.
 pub async fn claim(
     deps: &Deps,
     worker: &str,
@@ -148,8 +148,12 @@ pub async fn synced(
 pub async fn prune(db: &Db, now: Timestamp) -> Result<u64> {
     let mut all = 0_u64;
     loop {
-        let pruned =
-            db.transact(move |tx| Box::pin(async move { groups::prune(tx, now, PRUNED).await }));
+        let pruned = db.transact(move |tx| {
+            Box::pin(async move {
+                let closed = alerts::prune(tx, now, PRUNED).await?;
+                Ok(groups::prune(tx, now, PRUNED).await?.saturating_add(closed))
+            })
+        });
         match pruned.await.map_err(stop)? {
             0 => return Ok(all),
             some => all = all.saturating_add(some),
