@@ -61,39 +61,7 @@ struct Answer {
 }
 
 fn policy() -> Policy {
-    let minutes = Span::minutes;
-    Policy {
-        ttl_normal: minutes(30),
-        ttl_hot: minutes(12),
-        ttl_flash: minutes(5),
-        payment_grace: minutes(1),
-        confirm_delay: minutes(5),
-        max_answer_age: minutes(1),
-        retry_deadline: minutes(120),
-        attention_deadline: minutes(1440),
-        ship_deadline: Span::days(7),
-        complete_after: Span::days(14),
-        low: 5,
-        recover: 8,
-        remind_every: minutes(1440),
-        refunds_by_provider: false,
-        suppliers: [(
-            SourceId::from("s1688"),
-            crate::domain::policy::Terms {
-                sync_interval: minutes(10),
-                declared_lag: minutes(1),
-                counts_at_order: false,
-                settle_margin: minutes(1),
-                lookup_settle: minutes(2),
-                unpaid_deadline: minutes(480),
-                buffer: 0,
-                deliver_to: None,
-                request_timeout: Span::secs(10),
-                currency: "CNY".into(),
-            },
-        )]
-        .into(),
-    }
+    Policy { suppliers: [("s1688".into(), Terms::default())].into(), ..Policy::default() }
 }
 
 async fn server() -> Server {
