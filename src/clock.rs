@@ -184,9 +184,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match self {
             Clock::System => Timestamp(chrono::Utc::now().timestamp_micros()),
-            Clock::Followed(other) => {
-                Timestamp(other.at.load(Ordering::SeqCst)) + other.elapsed()
-            }
+            Clock::Followed(other) => Timestamp(other.at.load(Ordering::SeqCst)) + other.elapsed(),
             Clock::Manual(at) => Timestamp(at.load(Ordering::SeqCst)),
         }
     }

@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::domain::job::{Job, JobRequest};
 use crate::domain::names::SourceId;
+use crate::engine::KeptAnswer;
 use crate::http::operations::{Operations, Refused};
-use crate::storage::{self, Db, alerts, jobs};
+use crate::storage::groups::{self, Keep};
+use crate::storage::{self, Db, Tx, alerts, jobs};
 
 /// Writes through the store, each in one transaction.
 pub struct ByHand {
@@ -34,7 +36,12 @@ impl From<storage::Error> for Stopped {
 
 #[async_trait]
 impl Operations for ByHand {
-    async fn sync(&self, supplier: &SourceId, accept_suspect: bool) -> Result<(), Refused> {
+    async fn sync(
+        &self,
+        supplier: &SourceId,
+        accept_suspect: bool,
+        keep: Option<Keep>,
+    ) -> Result<Option<KeptAnswer>, Refused> {
         let clock = self.clock.clone();
         let sync = Job::Sync { supplier: supplier.clone() };
         let accept = Job::AcceptFeed { supplier: supplier.clone() };
@@ -42,13 +49,17 @@ impl Operations for ByHand {
         let name = supplier.to_string();
         let owed = self.db.transact(move |tx| {
             Box::pin(async move {
+                let now = tx.now(&clock).await?;
+                if let Some(kept) = answered_before(tx, keep.as_ref(), now).await? {
+                    return Ok(Some(kept));
+                }
                 if jobs::is_running(tx, &[sync.key(), accept.key()]).await? {
                     let detail = format!("a sync of {name} is under way");
                     return Err(Stopped(Refused::AlreadyRunning(detail)));
                 }
-                let now = tx.now(&clock).await?;
                 jobs::owe(tx, vec![JobRequest { job, run_at: now }], now).await?;
-                Ok(())
+                groups::keep(tx, keep.into_iter().collect(), now).await?;
+                Ok(None)
             })
         });
         owed.await.map_err(|Stopped(why)| why)
@@ -76,6 +87,22 @@ impl Operations for ByHand {
             })
         });
         found(seen.await.map_err(refused)?, "alert")
+    }
+}
+
+/// The first answer under the same key.
+async fn answered_before(
+    tx: &mut Tx,
+    keep: Option<&Keep>,
+    now: Timestamp,
+) -> Result<Option<KeptAnswer>, Stopped> {
+    let Some(keep) = keep else { return Ok(None) };
+    match groups::kept(tx, &[keep.scope.clone()].into(), now).await?.remove(&keep.scope) {
+        None => Ok(None),
+        Some(kept) if kept.body_hash == keep.kept.body_hash => {
+            Ok(Some(KeptAnswer { status: kept.status, body: kept.body }))
+        }
+        Some(_) => Err(Stopped(Refused::KeyReused)),
     }
 }
 

@@ -78,3 +78,21 @@ pub fn ports(
     };
     adapters.iter().map(port).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Sources, load};
+
+    #[test]
+    fn a_configuration_that_says_nothing_gives_the_default_policy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("stockhold.toml");
+        let supplier = "[[suppliers]]\nid = \"s1688\"\napp_key = \"1\"\napp_secret = \"s\"\n\
+            access_token = \"t\"\n";
+        std::fs::write(&file, supplier).expect("written");
+        let loaded = load(&Sources { file: Some(file), ..Sources::default() }).expect("loaded");
+        let suppliers = [("s1688".into(), Terms::default())].into();
+        assert_eq!(policy(&loaded.settings), Policy { suppliers, ..Policy::default() });
+    }
+}

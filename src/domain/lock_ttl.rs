@@ -45,18 +45,7 @@ mod tests {
     use super::*;
 
     fn terms(interval: Span, declared: Span) -> Terms {
-        Terms {
-            sync_interval: interval,
-            declared_lag: declared,
-            counts_at_order: false,
-            settle_margin: Span::secs(60),
-            lookup_settle: Span::minutes(2),
-            unpaid_deadline: Span::hours(8),
-            buffer: 0,
-            deliver_to: None,
-            request_timeout: Span::secs(10),
-            currency: "CNY".into(),
-        }
+        Terms { sync_interval: interval, declared_lag: declared, ..Terms::default() }
     }
 
     #[test]

@@ -137,9 +137,9 @@ pub enum Refusal {
     PaymentConflict(String),
     #[error("the order is {0}: {1}")]
     OrderState(State, String),
-    /// Other objects in a state that does not allow it (purchases, refunds).
-    #[error("{0}")]
-    Conflict(String),
+    /// Another object (a purchase, a refund, a SKU) is in this state, which does not allow it.
+    #[error("{1}")]
+    Conflict(&'static str, String),
     #[error("the stock changed meanwhile")]
     VersionConflict(Box<Level>),
     #[error("more is promised than that")]

@@ -60,8 +60,51 @@ pub struct Policy {
     pub suppliers: BTreeMap<SourceId, Terms>,
 }
 
+/// Those of a 1688 supplier whose configuration says nothing but how to reach it.
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms {
+            sync_interval: Span::minutes(10),
+            declared_lag: Span::minutes(1),
+            counts_at_order: false,
+            settle_margin: Span::secs(60),
+            lookup_settle: Span::minutes(2),
+            unpaid_deadline: Span::hours(8),
+            buffer: 0,
+            deliver_to: None,
+            request_timeout: Span::secs(10),
+            currency: "CNY".into(),
+        }
+    }
+}
+
+/// That of a configuration that says nothing: no supplier, and refunds by hand.
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            ttl_normal: Span::minutes(30),
+            ttl_hot: Span::minutes(12),
+            ttl_flash: Span::minutes(5),
+            payment_grace: Span::secs(60),
+            confirm_delay: Span::minutes(5),
+            max_answer_age: Span::secs(60),
+            retry_deadline: Span::hours(2),
+            attention_deadline: Span::hours(24),
+            ship_deadline: Span::days(7),
+            complete_after: Span::days(14),
+            low: 5,
+            recover: 8,
+            remind_every: Span::hours(24),
+            refunds_by_provider: false,
+            suppliers: BTreeMap::new(),
+        }
+    }
+}
+
 /// How long an idempotency key is kept where it is not kept for ever.
 pub const KEYS_KEPT: Span = Span::hours(24);
+/// How long an alert is kept once it is closed.
+pub const ALERTS_KEPT: Span = Span::days(90);
 /// An unanswered refund alerts after this.
 pub const REFUND_ALERT_AFTER: Span = Span::hours(24);
 /// In attention the supplier is still asked this often.

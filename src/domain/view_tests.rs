@@ -1,8 +1,10 @@
 //! Lines and shelves with answers worked out by hand.
 
 use super::*;
+use crate::domain::availability::Take;
 use crate::domain::names::{OrderId, PurchaseId, SkuKey};
 use crate::domain::order::{Confirmation, ShortPolicy};
+use crate::domain::outcome::{Refusal, Shortage};
 use crate::domain::policy::Terms;
 use crate::domain::purchase::{Purchase, Trail};
 use crate::domain::sku::{Class, Pause, Watermark};
@@ -169,35 +171,8 @@ fn the_countdown_is_never_negative_and_ends_with_payment() {
 }
 
 fn policy() -> Policy {
-    let terms = Terms {
-        sync_interval: Span::minutes(10),
-        declared_lag: Span::minutes(1),
-        counts_at_order: false,
-        settle_margin: Span::secs(60),
-        lookup_settle: Span::minutes(2),
-        unpaid_deadline: Span::hours(8),
-        buffer: 2,
-        deliver_to: None,
-        request_timeout: Span::secs(10),
-        currency: "CNY".into(),
-    };
-    Policy {
-        ttl_normal: Span::minutes(30),
-        ttl_hot: Span::minutes(12),
-        ttl_flash: Span::minutes(5),
-        payment_grace: Span::secs(60),
-        confirm_delay: Span::minutes(5),
-        max_answer_age: Span::secs(60),
-        retry_deadline: Span::hours(2),
-        attention_deadline: Span::hours(24),
-        ship_deadline: Span::days(7),
-        complete_after: Span::days(14),
-        low: 5,
-        recover: 8,
-        remind_every: Span::hours(24),
-        refunds_by_provider: false,
-        suppliers: BTreeMap::from([(SourceId::from("s1"), terms)]),
-    }
+    let terms = Terms { buffer: 2, ..Terms::default() };
+    Policy { suppliers: [("s1".into(), terms)].into(), ..Policy::default() }
 }
 
 /// Warehouse 5 (1 held) and supplier 8 (3 held, 2 buffer), read `age` ago.
@@ -255,6 +230,10 @@ impl Shop {
         }
     }
 
+    fn choose(&self, wanted: i64) -> std::result::Result<Vec<Take>, Refusal> {
+        choose(&policy(), &self.suppliers, &self.levels, NOW, &[(&self.sku, wanted)])
+    }
+
     fn upstream(&mut self) -> &mut Level {
         self.levels.get_mut("s1:1:").expect("there")
     }
@@ -309,6 +288,27 @@ fn what_was_refused_for_three_offers_two_and_packs_are_whole() {
     assert_eq!(shop.offers(), (6, true, false));
     shop.sku.sources[1].min_quantity = 4;
     assert_eq!(shop.offers(), (4, true, false));
+}
+
+#[test]
+fn a_shortage_names_what_whole_packs_can_fill() {
+    // Four in the warehouse, three of the supplier's for sale.
+    let mut shop = Shop::new(Span::ZERO);
+    shop.sku.sources[1].pack_size = 2;
+    for (wanted, available) in [(7, 6), (5, 4), (4, 4), (6, 6), (9, 6)] {
+        let chosen = shop.choose(wanted);
+        if available == wanted {
+            assert!(chosen.is_ok(), "{wanted}: {chosen:?}");
+        } else {
+            let sku = shop.sku.key.clone();
+            let shortage = Shortage { sku, requested: wanted, available };
+            assert_eq!(chosen, Err(Refusal::InsufficientStock(vec![shortage])));
+            assert!(shop.choose(available).is_ok(), "what is offered instead can be had");
+        }
+    }
+    shop.sku.sources[1].min_quantity = 4;
+    let least = shop.choose(9);
+    assert!(matches!(least, Err(Refusal::InsufficientStock(s)) if s[0].available == 4));
 }
 
 #[test]

@@ -149,35 +149,8 @@ mod tests {
     }
 
     fn policy() -> Policy {
-        let terms = Terms {
-            sync_interval: Span::minutes(10),
-            declared_lag: Span::minutes(1),
-            counts_at_order: false,
-            settle_margin: Span::secs(60),
-            lookup_settle: Span::minutes(2),
-            unpaid_deadline: Span::hours(8),
-            buffer: 2,
-            deliver_to: None,
-            request_timeout: Span::secs(10),
-            currency: "CNY".into(),
-        };
-        Policy {
-            ttl_normal: Span::minutes(30),
-            ttl_hot: Span::minutes(12),
-            ttl_flash: Span::minutes(5),
-            payment_grace: Span::secs(60),
-            confirm_delay: Span::minutes(5),
-            max_answer_age: Span::secs(60),
-            retry_deadline: Span::hours(2),
-            attention_deadline: Span::hours(24),
-            ship_deadline: Span::days(7),
-            complete_after: Span::days(14),
-            low: 5,
-            recover: 8,
-            remind_every: Span::hours(24),
-            refunds_by_provider: false,
-            suppliers: BTreeMap::from([(supplier(), terms)]),
-        }
+        let terms = Terms { buffer: 2, ..Terms::default() };
+        Policy { suppliers: [(supplier(), terms)].into(), ..Policy::default() }
     }
 
     /// A level of supplier `s1`, last read at `as_of`.

@@ -207,8 +207,9 @@ impl Deciding {
         }
         match decide(world, policy, now, &envelope.command) {
             Ok(outcome) => {
-                if let Some(idempotency) = &envelope.idempotency {
-                    let answer = (idempotency.render)(&outcome);
+                if let Some(idempotency) = &envelope.idempotency
+                    && let Some(answer) = (idempotency.render)(&outcome)
+                {
                     self.keep(idempotency, answer);
                 }
                 Ok(Reply::Outcome(outcome))

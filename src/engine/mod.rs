@@ -33,10 +33,11 @@ pub struct KeptAnswer {
     pub body: String,
 }
 
-/// Turns an outcome into the answer to keep; given by whoever knows the wire (HTTP).
-pub type Render = Arc<dyn Fn(&Outcome) -> KeptAnswer + Send + Sync>;
+/// Turns an outcome into the answer to keep; given by whoever knows the wire (HTTP). `None`: the
+/// outcome keeps its key itself, as an order keeps that of the placement that made it.
+pub type Render = Arc<dyn Fn(&Outcome) -> Option<KeptAnswer> + Send + Sync>;
 
-/// An `Idempotency-Key` (not a placement's, whose key is a column of its order).
+/// An `Idempotency-Key`.
 #[derive(Clone)]
 pub struct Idempotency {
     /// Name of the API key, path, key.

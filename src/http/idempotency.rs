@@ -3,7 +3,8 @@
 //! What must hold: a key's scope is the API key's name, the path and the key; two bodies are the
 //! same when their bytes are; an answer is kept in the transaction of its effect (by the engine),
 //! and rendered by a pure function of the outcome and of the request's own `now`, so that what is
-//! kept is what was sent. Leaves out placements' replays, whose key is a column of their order.
+//! kept is what was sent. The key of a placement that made an order is a column of that order, and
+//! its replay is the rules'; one that found its order there already is kept like any other.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,11 +23,12 @@ use crate::clock::Timestamp;
 use crate::domain::command::Command;
 use crate::domain::outcome::Outcome;
 use crate::engine::{Envelope, Idempotency, KeptAnswer, Reply};
+use crate::storage::groups;
 
 /// The header that names a request so that it can be repeated.
 pub const KEY: &str = "idempotency-key";
 /// Set on an answer that was given before.
-pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// (API key name, path, key)
 type Scope = (String, String, String);
@@ -146,16 +148,30 @@ impl Turn {
         Some((format!("{name}\n{key}"), self.body_hash.clone()))
     }
 
-    /// What the engine needs to keep the answer.
+    /// What the engine needs to keep the answer, where `render` makes one.
     pub fn idempotency(
         &self,
-        render: impl Fn(&Outcome) -> KeptAnswer + Send + Sync + 'static,
+        render: impl Fn(&Outcome) -> Option<KeptAnswer> + Send + Sync + 'static,
     ) -> Option<Idempotency> {
         Some(Idempotency {
             scope: self.scope.clone()?,
             body_hash: self.body_hash.clone(),
             for_ever: self.keep == Keep::ForEver,
             render: Arc::new(render),
+        })
+    }
+
+    /// The answer to be kept, for an operation that is no command.
+    pub fn keeping(&self, answer: &KeptAnswer) -> Option<groups::Keep> {
+        let kept = groups::Kept {
+            body_hash: self.body_hash.clone(),
+            status: answer.status,
+            body: answer.body.clone(),
+        };
+        Some(groups::Keep {
+            scope: self.scope.clone()?,
+            kept,
+            for_ever: self.keep == Keep::ForEver,
         })
     }
 
@@ -169,8 +185,9 @@ impl Turn {
         command: Command,
         render: impl Fn(&Outcome) -> KeptAnswer + Send + Sync + Clone + 'static,
     ) -> Result<Response, Problem> {
-        let envelope =
-            Envelope { command, fence: None, idempotency: self.idempotency(render.clone()) };
+        let keep = render.clone();
+        let idempotency = self.idempotency(move |outcome| Some(keep(outcome)));
+        let envelope = Envelope { command, fence: None, idempotency };
         let reply = self.app.engine.submit(envelope).await?;
         Ok(respond(&reply, render))
     }
@@ -180,15 +197,18 @@ impl Turn {
 pub fn respond(reply: &Reply, render: impl Fn(&Outcome) -> KeptAnswer) -> Response {
     match reply {
         Reply::Outcome(outcome) => plain(render(outcome)),
-        Reply::Kept(kept) => {
-            let mut response = plain(kept.clone());
-            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-            response
-        }
+        Reply::Kept(kept) => replayed(plain(kept.clone())),
     }
 }
 
-fn plain(answer: KeptAnswer) -> Response {
+/// Says that an answer was given before.
+pub fn replayed(mut response: Response) -> Response {
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// An answer as it is sent.
+pub fn plain(answer: KeptAnswer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if !status.is_success() {
         return Problem::internal().into_response();

@@ -5,16 +5,25 @@ use async_trait::async_trait;
 
 use super::problem::Problem;
 use crate::domain::names::SourceId;
+use crate::domain::outcome::Refusal;
+use crate::engine::KeptAnswer;
+use crate::storage::groups::Keep;
 
 /// See the module. Each is harmless when repeated.
 #[async_trait]
 pub trait Operations: Send + Sync {
     /// Owes a sync of a configured supplier, now. `accept_suspect`: take the next feed by hand even
-    /// if it looks suspect.
+    /// if it looks suspect. `keep`: the answer to be kept under an `Idempotency-Key`; where one is
+    /// kept there already, nothing is owed and that one is given.
     ///
     /// # Errors
-    /// [`Refused::AlreadyRunning`] while one is under way.
-    async fn sync(&self, supplier: &SourceId, accept_suspect: bool) -> Result<(), Refused>;
+    /// [`Refused::AlreadyRunning`] while one is under way; [`Refused::KeyReused`].
+    async fn sync(
+        &self,
+        supplier: &SourceId,
+        accept_suspect: bool,
+        keep: Option<Keep>,
+    ) -> Result<Option<KeptAnswer>, Refused>;
 
     /// Makes a dead job ready again; one that is not dead is left alone.
     ///
@@ -36,6 +45,9 @@ pub enum Refused {
     NotFound(&'static str),
     #[error("already running: {0}")]
     AlreadyRunning(String),
+    /// The idempotency key was used with another body.
+    #[error("the idempotency key was used with another body")]
+    KeyReused,
     /// The store cannot be reached. Nothing was changed.
     #[error("storage unavailable: {0}")]
     StorageUnavailable(String),
@@ -48,6 +60,7 @@ impl From<Refused> for Problem {
     fn from(refused: Refused) -> Problem {
         match refused {
             Refused::NotFound(what) => Problem::not_found(what),
+            Refused::KeyReused => Refusal::KeyReused.into(),
             Refused::AlreadyRunning(detail) => Problem::already_running(detail),
             Refused::StorageUnavailable(cause) => {
                 tracing::warn!(error = %cause, "an operation found the store unavailable");

@@ -117,13 +117,11 @@ impl Problem {
         )
     }
 
-    pub fn method_not_allowed() -> Problem {
-        Problem::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method_not_allowed",
-            "The path does not take this method",
-            "See /openapi.json for what it takes.",
-        )
+    /// The contract's table has no row for a method that a path does not take: nothing is there to
+    /// be found under it. `Allow` names those that are.
+    pub fn no_such_method() -> Problem {
+        let detail = "The path does not take this method; see /openapi.json for what it takes.";
+        Problem { detail: detail.to_owned(), ..Problem::not_found("method") }
     }
 
     pub fn too_large(limit: usize) -> Problem {
@@ -217,6 +215,10 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            // What is left of the body is not read.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         response.extensions_mut().insert(Code(self.code));
         response
     }
@@ -244,7 +246,7 @@ impl utoipa::IntoResponses for Problems {
             ("400", "`malformed_request`, `idempotency_key_required`"),
             ("401", "`unauthorized`"),
             ("403", "`forbidden`"),
-            ("404", "`not_found`"),
+            ("404", "`not_found`; also a path that does not take the method"),
             (
                 "409",
                 "`insufficient_stock` (`shortages`), `stale_feed` (`skus`), `sku_paused` (`skus`), \
@@ -361,10 +363,10 @@ impl From<Refusal> for Problem {
                 "The payment id was recorded otherwise",
                 detail,
             ),
-            Refusal::OrderState(state, _) => {
-                state_conflict(detail).with("state", state.as_str().into())
-            }
-            Refusal::Conflict(_) | Refusal::Fenced(_) => state_conflict(detail),
+            Refusal::OrderState(state, _) => state_conflict(state.as_str(), detail),
+            Refusal::Conflict(state, _) => state_conflict(state, detail),
+            // No caller of HTTP holds a lease; whoever did has lost it.
+            Refusal::Fenced(_) => state_conflict("taken_over", detail),
             Refusal::VersionConflict(level) => {
                 Problem::conflict("version_conflict", "The stock changed meanwhile", detail)
                     .with("current", figures(&level))
@@ -396,8 +398,9 @@ impl From<Refusal> for Problem {
     }
 }
 
-fn state_conflict(detail: String) -> Problem {
+fn state_conflict(state: &str, detail: String) -> Problem {
     Problem::conflict("order_state_conflict", "Its state does not allow this", detail)
+        .with("state", state.into())
 }
 
 fn names(skus: &[crate::domain::names::SkuKey]) -> Value {
@@ -444,7 +447,7 @@ mod tests {
             (Refusal::ExternalIdConflict, 409, "external_id_conflict"),
             (Refusal::PaymentConflict("x".into()), 409, "payment_conflict"),
             (Refusal::OrderState(State::Shipped, "x".into()), 409, "order_state_conflict"),
-            (Refusal::Conflict("x".into()), 409, "order_state_conflict"),
+            (Refusal::Conflict("succeeded", "x".into()), 409, "order_state_conflict"),
             (Refusal::VersionConflict(level()), 409, "version_conflict"),
             (
                 Refusal::BelowHeld { level: level(), holds: vec!["o.1.1".into()] },
@@ -480,6 +483,8 @@ mod tests {
         );
         let state = Refusal::OrderState(State::Shipped, "too late".into());
         assert_eq!(Problem::from(state).body()["state"], "shipped");
+        let other = Refusal::Conflict("placed", "the purchase is placed".into());
+        assert_eq!(Problem::from(other).body()["state"], "placed");
         let held = Refusal::BelowHeld { level: level(), holds: vec!["o.1.1".into()] };
         let body = Problem::from(held).body();
         assert_eq!(body["holds"], json!(["o.1.1"]));

@@ -17,9 +17,11 @@ use super::operations::Refused;
 use super::*;
 use crate::clock::{Span, Timestamp};
 use crate::domain::names::SourceId;
-use crate::engine::Parts;
+use crate::domain::policy::Terms;
+use crate::engine::{KeptAnswer, Parts};
 use crate::settings::{KeySettings, Role};
 use crate::storage::Options;
+use crate::storage::groups::Keep;
 
 const OPS: &str = "ops-key-0123456789";
 const SHOP: &str = "shop-key-0123456789";
@@ -29,7 +31,12 @@ struct Busy;
 
 #[async_trait]
 impl Operations for Busy {
-    async fn sync(&self, _: &SourceId, _: bool) -> Result<(), Refused> {
+    async fn sync(
+        &self,
+        _: &SourceId,
+        _: bool,
+        _: Option<Keep>,
+    ) -> Result<Option<KeptAnswer>, Refused> {
         Err(Refused::AlreadyRunning("since a minute".into()))
     }
     async fn retry_job(&self, _: i64) -> Result<(), Refused> {
@@ -54,39 +61,7 @@ struct Answer {
 }
 
 fn policy() -> Policy {
-    let minutes = Span::minutes;
-    Policy {
-        ttl_normal: minutes(30),
-        ttl_hot: minutes(12),
-        ttl_flash: minutes(5),
-        payment_grace: minutes(1),
-        confirm_delay: minutes(5),
-        max_answer_age: minutes(1),
-        retry_deadline: minutes(120),
-        attention_deadline: minutes(1440),
-        ship_deadline: Span::days(7),
-        complete_after: Span::days(14),
-        low: 5,
-        recover: 8,
-        remind_every: minutes(1440),
-        refunds_by_provider: false,
-        suppliers: [(
-            SourceId::from("s1688"),
-            crate::domain::policy::Terms {
-                sync_interval: minutes(10),
-                declared_lag: minutes(1),
-                counts_at_order: false,
-                settle_margin: minutes(1),
-                lookup_settle: minutes(2),
-                unpaid_deadline: minutes(480),
-                buffer: 0,
-                deliver_to: None,
-                request_timeout: Span::secs(10),
-                currency: "CNY".into(),
-            },
-        )]
-        .into(),
-    }
+    Policy { suppliers: [("s1688".into(), Terms::default())].into(), ..Policy::default() }
 }
 
 async fn server() -> Server {
@@ -319,7 +294,7 @@ async fn every_answer_has_a_request_id_and_every_error_is_a_problem() {
         ("GET", "/v1/refunds", SHOP, 403, "forbidden"),
         ("GET", "/nowhere", "", 404, "not_found"),
         ("GET", "/v1/nowhere", OPS, 404, "not_found"),
-        ("DELETE", "/v1/orders", OPS, 405, "method_not_allowed"),
+        ("DELETE", "/v1/orders", OPS, 404, "not_found"),
         ("POST", "/v1/orders", SHOP, 422, "validation_failed"),
         ("GET", "/v1/orders?limit=0", SHOP, 422, "validation_failed"),
         ("GET", "/v1/orders?state=payed", SHOP, 422, "validation_failed"),

@@ -4,7 +4,8 @@
 //! multiple of the interval since the epoch, in whole seconds; a tick owes a slot's job only if
 //! storage has seen no such slot, so replicas, overlaps and double ticks make one job, and slots that
 //! were missed collapse into the newest. With a manual clock it is asked every few milliseconds.
-//! The watchdog alerts `schedule_missed` when a schedule has not run in twice its interval.
+//! The watchdog alerts `schedule_missed` when a schedule has not run in twice its interval, of which
+//! only the time counts in which the watchdog itself ran: while the machine slept, nothing could.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,7 +117,9 @@ pub struct Ticker {
     schedules: Vec<Schedule>,
     /// The newest slot ticked here, by name: spares the database what it knows.
     ticked: BTreeMap<String, Timestamp>,
-    started_at: Timestamp,
+    /// Since when this has ticked on time: the start, or the last jump of the clock.
+    awake_since: Timestamp,
+    seen_at: Timestamp,
     watched_at: Timestamp,
 }
 
@@ -127,7 +130,8 @@ impl Ticker {
             schedules: schedules(&deps),
             deps,
             ticked: BTreeMap::new(),
-            started_at: now,
+            awake_since: now,
+            seen_at: now,
             watched_at: now,
         }
     }
@@ -149,6 +153,7 @@ impl Ticker {
     /// Owes the job of every slot that is new, and watches over those that were.
     pub async fn tick(&mut self) {
         let now = self.deps.clock.now();
+        self.notice_jump(now);
         for schedule in &self.schedules {
             let (name, slot) = (schedule.name(), schedule.slot(now));
             if self.ticked.get(&name).is_some_and(|last| *last >= slot) {
@@ -169,22 +174,32 @@ impl Ticker {
         }
     }
 
-    /// Alerts what has not run in twice its interval since we started, and closes what has.
+    /// A tick that comes much too late, or before the last one: the machine slept, or its clock was
+    /// set. What did not run meanwhile is not to blame.
+    fn notice_jump(&mut self, now: Timestamp) {
+        let gap = now.since(std::mem::replace(&mut self.seen_at, now));
+        if gap < Span::ZERO || gap >= PATIENCE {
+            self.awake_since = now;
+            self.watched_at = self.watched_at.min(now);
+        }
+    }
+
+    /// Alerts what has not run in twice its interval while we were awake, and closes what has.
     async fn watch(&self, now: Timestamp) -> Result<(), Stop> {
         let ran: BTreeMap<String, Timestamp> = store::schedules(&self.deps.db)
             .await?
             .into_iter()
             .filter_map(|row| Some((row.name, row.last_finished_at?)))
             .collect();
+        let awake = now.since(self.awake_since);
         let mut changes = Vec::new();
         for schedule in &self.schedules {
             let name = schedule.name();
             let last = ran.get(&name).copied();
-            let age = now.since(last.unwrap_or(self.started_at));
+            let age = now.since(last.unwrap_or(self.awake_since));
             metrics::gauge!("stockhold_schedule_age_seconds", "schedule" => name.clone())
                 .set(age.as_secs() as f64);
-            let silent = now.since(last.map_or(self.started_at, |at| at.max(self.started_at)));
-            changes.push(judge(name, schedule.every, silent));
+            changes.extend(judge(name, schedule.every, last.map(|at| now.since(at)), awake));
         }
         let command = Command::Alerts(changes);
         let reply = self.deps.engine.submit(Envelope::from(command)).await;
@@ -192,14 +207,18 @@ impl Ticker {
     }
 }
 
-fn judge(name: String, every: Span, silent: Span) -> AlertChange {
+/// `last`: how long ago it ran, if ever; `awake`: for how long we have been ticking on time. Neither
+/// open nor closed is what has not run, and had no time to.
+fn judge(name: String, every: Span, last: Option<Span>, awake: Span) -> Option<AlertChange> {
     let (kind, subject) = (AlertKind::ScheduleMissed, name);
-    if silent <= every.times(2, 1).max(PATIENCE) {
-        return AlertChange::Close { kind, subject };
+    let limit = every.times(2, 1).max(PATIENCE);
+    if last.is_some_and(|ago| ago <= limit) {
+        return Some(AlertChange::Close { kind, subject });
     }
-    AlertChange::Open {
+    let silent = last.map_or(awake, |ago| ago.min(awake));
+    (silent > limit).then(|| AlertChange::Open {
         kind,
         subject,
         detail: format!("due every {} s, not run for {} s", every.as_secs(), silent.as_secs()),
-    }
+    })
 }

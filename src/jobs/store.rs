@@ -42,7 +42,7 @@ pub async fn any_due(db: &Db, clock: &Clock) -> Result<bool> {
     read.await.map_err(stop)
 }
 
-/// Claims due jobs, for each lane so many of its kinds; the answer is by lane.
+/// Takes back the jobs whose workers died, and claims due ones, for each lane so many of its kinds; the answer is by lane.
 pub async fn claim(
     deps: &Deps,
     worker: &str,
@@ -52,14 +52,20 @@ pub async fn claim(
     let claimed = deps.db.transact(move |tx| {
         Box::pin(async move {
             let mut claimed = Vec::new();
+            let now = tx.now(&clock).await?;
+            let lapsed = jobs::lapse(tx, now).await?;
             for (kinds, limit) in lanes {
                 let now = tx.now(&clock).await?;
                 claimed.push(jobs::claim(tx, now, kinds, limit, &worker, now + lease).await?);
             }
-            Ok(claimed)
+            Ok((lapsed, claimed))
         })
     });
-    claimed.await.map_err(stop)
+    let (lapsed, claimed) = claimed.await.map_err(stop)?;
+    for kind in lapsed {
+        metrics::counter!("stockhold_job_stuck_total", "kind" => kind).increment(1);
+    }
+    Ok(claimed)
 }
 
 /// Makes a lease last `span` from now. `false`: it was lost.
@@ -122,15 +128,15 @@ pub async fn remind(db: &Db, every: Span, now: Timestamp) -> Result<usize> {
     owed.await.map_err(stop)
 }
 
-/// Notes a sync's end.
+/// Notes a sync's end; whether it is another than the last one's.
 pub async fn synced(
     db: &Db,
     id: &SourceId,
     outcome: &'static str,
     detail: &str,
-    suspect: bool,
+    suspect: Option<bool>,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<bool> {
     let (id, detail) = (id.clone(), detail.to_owned());
     let noted = db.transact(move |tx| {
         Box::pin(async move { suppliers::synced(tx, &id, outcome, &detail, suspect, now).await })
@@ -142,8 +148,12 @@ pub async fn synced(
 pub async fn prune(db: &Db, now: Timestamp) -> Result<u64> {
     let mut all = 0_u64;
     loop {
-        let pruned =
-            db.transact(move |tx| Box::pin(async move { groups::prune(tx, now, PRUNED).await }));
+        let pruned = db.transact(move |tx| {
+            Box::pin(async move {
+                let closed = alerts::prune(tx, now, PRUNED).await?;
+                Ok(groups::prune(tx, now, PRUNED).await?.saturating_add(closed))
+            })
+        });
         match pruned.await.map_err(stop)? {
             0 => return Ok(all),
             some => all = all.saturating_add(some),

@@ -21,6 +21,8 @@ use crate::domain::backoff;
 use crate::domain::command::Command;
 use crate::engine::Envelope;
 
+/// A job under which so many workers died one after the other is run no more.
+const MAX_LAPSES: i64 = 5;
 /// Waited after a first failure, then doubled.
 const FIRST_BACKOFF: Span = Span::secs(2);
 const LONGEST_BACKOFF: Span = Span::minutes(10);
@@ -49,8 +51,8 @@ pub(super) async fn work(
 ) {
     let kind = claimed.job.kind();
     let started = Instant::now();
-    let ended = if too_many_claims(&deps, &claimed) {
-        let died = format!("claimed {} times without an end", claimed.attempts);
+    let ended = if claimed.lapses >= MAX_LAPSES {
+        let died = format!("its worker died {} times in a row", claimed.lapses);
         Ended::Ran(Err(Stop::Fail(died)))
     } else {
         run(&deps, handler.as_ref(), &claimed, &held, &cut).await
@@ -60,12 +62,6 @@ pub(super) async fn work(
     let outcome = conclude(&deps, &claimed, held.as_ref(), ended).await;
     metrics::counter!("stockhold_jobs_run_total", "kind" => kind, "outcome" => outcome)
         .increment(1);
-}
-
-/// A failed attempt is parked when it fails, so a job that is claimed beyond the limit has never
-/// come to an end: it takes its worker with it.
-fn too_many_claims(deps: &Deps, claimed: &Claimed) -> bool {
-    claimed.attempts > deps.max_attempts
 }
 
 async fn run(
@@ -99,7 +95,7 @@ async fn conclude(deps: &Deps, claimed: &Claimed, held: &Held, ended: Ended) -> 
         Ended::Ran(Ok(Answer::At(at))) => ("again", Finish::At(at)),
         Ended::Ran(Err(Stop::Until(at))) => ("waits", Finish::Later(at)),
         // What is due at every slot is never parked for failing, or no slot would run it again; the
-        // watchdog tells of it. It counts as progress, so that its attempts are claims that died.
+        // watchdog tells of it.
         Ended::Ran(Err(Stop::Retry(error))) if schedule::is_regular(&claimed.job) => {
             let at = deps.clock.now() + REGULAR_BACKOFF;
             (log_failure(claimed, &error, false), Finish::At(at))

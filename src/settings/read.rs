@@ -87,7 +87,10 @@ fn storage(s: &mut Section<'_>) -> StorageSettings {
     let path = url.strip_prefix("sqlite://").map(|rest| rest.split('?').next().unwrap_or(rest));
     let server = url.starts_with("postgres://") || url.starts_with("postgresql://");
     if !server && path.is_none_or(|path| path.is_empty() || path.contains(":memory:")) {
-        s.error("url", "must be sqlite:// and the path of a file, or postgres://user@host/database");
+        s.error(
+            "url",
+            "must be sqlite:// and the path of a file, or postgres://user@host/database",
+        );
     }
     StorageSettings { url }
 }

@@ -10,6 +10,7 @@ use super::table::{row, table};
 use crate::clock::{Span, Timestamp};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::job::{Job, JobRequest};
+use crate::domain::policy::ALERTS_KEPT;
 
 table! {
     /// An alert that opens.
@@ -36,7 +37,8 @@ row! {
     }
 }
 
-const COLUMNS: &str =
+/// The columns of [`Alert`].
+pub(super) const COLUMNS: &str =
     "id, kind, subject, detail, opened_at, closed_at, acknowledged_at, last_told_at";
 
 static OPEN: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
@@ -54,6 +56,8 @@ texts! {
     REMIND = "UPDATE alerts SET last_told_at = $1
         WHERE closed_at IS NULL AND acknowledged_at IS NULL AND last_told_at <= $2
         RETURNING id";
+    PRUNE = "DELETE FROM alerts WHERE id IN
+        (SELECT id FROM alerts WHERE closed_at <= $1 ORDER BY closed_at LIMIT $2)";
     ONE = format!("SELECT {COLUMNS} FROM alerts WHERE id = $1");
     OPEN_NOW = format!(
         "SELECT {COLUMNS} FROM alerts WHERE closed_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2"
@@ -136,6 +140,15 @@ pub async fn list(
 /// The database's.
 pub async fn acknowledge(tx: &mut Tx, id: i64, now: Timestamp) -> Result<bool> {
     Ok(tx.run(&ACKNOWLEDGE, args![id, now]).await? > 0)
+}
+
+/// Deletes at most `limit` alerts that have been closed for [`ALERTS_KEPT`], the longest closed first;
+/// answers how many.
+///
+/// # Errors
+/// The database's.
+pub async fn prune(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64> {
+    tx.run(&PRUNE, args![now - ALERTS_KEPT, limit]).await
 }
 
 /// Owes a reminder for every alert that is open, not acknowledged, and was last told of

@@ -36,6 +36,7 @@ row! {
         payload: String,
         token: i64,
         attempts: i64,
+        lapses: i64,
         wakes: i64,
         key: String,
     }
@@ -50,6 +51,7 @@ row! {
         state: String,
         run_at: Timestamp,
         attempts: i64,
+        lapses: i64,
         wakes: i64,
         lease_until: Option<Timestamp>,
         worker: Option<String>,
@@ -65,8 +67,10 @@ pub struct Claimed {
     pub job: Job,
     /// Fences every write about it.
     pub token: i64,
-    /// Claims since it last made progress, this one included.
+    /// Claims since it last made progress, this one included; those that lapsed are not counted.
     pub attempts: i64,
+    /// Leases that ended without a report since its last report: its worker died under it.
+    pub lapses: i64,
     /// How often it had been asked for when it was claimed.
     pub wakes: i64,
     pub lease_until: Timestamp,
@@ -89,8 +93,10 @@ pub enum Finish {
 
 /// When a job may next be claimed: the expression of the index `jobs_due`.
 const DUE: &str = "coalesce(lease_until, run_at)";
-const INFO: &str = "id, key, kind, state, run_at, attempts, wakes, lease_until, worker, last_error,
-    created_at";
+/// The columns of [`JobInfo`].
+pub(super) const INFO: &str =
+    "id, key, kind, state, run_at, attempts, lapses, wakes, lease_until, worker,
+    last_error, created_at";
 
 /// Owes what is not owed yet; what is, it counts, and brings forward.
 pub(super) static OWE: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
@@ -106,35 +112,44 @@ pub(super) static OWE: std::sync::LazyLock<Bulk> = std::sync::LazyLock::new(|| {
 });
 
 texts! {
+    LAPSE = format!("WITH lapsed AS MATERIALIZED (
+            SELECT id FROM jobs WHERE state <> 'dead' AND state = 'running' AND {DUE} <= $1
+            ORDER BY id FOR UPDATE SKIP LOCKED)
+        UPDATE jobs SET state = 'ready', wake_at = NULL, lapses = jobs.lapses + 1,
+            attempts = jobs.attempts - 1, lease_until = NULL, worker = NULL
+        FROM lapsed WHERE jobs.id = lapsed.id
+        RETURNING jobs.kind");
     CLAIM = format!("WITH due AS MATERIALIZED (
-            SELECT id FROM jobs WHERE state <> 'dead' AND {DUE} <= $1 AND kind IN (LIST($5))
+            SELECT id FROM jobs
+            WHERE state <> 'dead' AND state = 'ready' AND {DUE} <= $1 AND kind IN (LIST($5))
             ORDER BY {DUE}, id LIMIT $2 FOR UPDATE SKIP LOCKED)
         UPDATE jobs SET state = 'running', lease_token = jobs.lease_token + 1,
             attempts = jobs.attempts + 1, lease_until = $3, worker = $4
         FROM due WHERE jobs.id = due.id
-        RETURNING jobs.id, jobs.payload, jobs.lease_token, jobs.attempts, jobs.wakes, jobs.key");
+        RETURNING jobs.id, jobs.payload, jobs.lease_token, jobs.attempts, jobs.lapses, jobs.wakes,
+            jobs.key");
     HEARTBEAT = "UPDATE jobs SET lease_until = $3
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
     DONE = "DELETE FROM jobs WHERE id = $1 AND lease_token = $2 AND state = 'running'
         AND wakes = $3";
     WOKEN = "UPDATE jobs SET state = 'ready', run_at = coalesce(wake_at, run_at), wake_at = NULL,
-            attempts = 0, lease_until = NULL, worker = NULL, last_error = NULL
+            attempts = 0, lapses = 0, lease_until = NULL, worker = NULL, last_error = NULL
         WHERE id = $1 AND lease_token = $2 AND state = 'running' AND wakes > $3";
     AGAIN = "UPDATE jobs SET state = 'ready',
             run_at = CASE WHEN wake_at < $3 THEN wake_at ELSE $3 END, wake_at = NULL,
-            attempts = 0, lease_until = NULL, worker = NULL, last_error = NULL
+            attempts = 0, lapses = 0, lease_until = NULL, worker = NULL, last_error = NULL
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
     LATER = "UPDATE jobs SET state = 'ready',
             run_at = CASE WHEN wake_at < $3 THEN wake_at ELSE $3 END, wake_at = NULL,
             attempts = attempts - 1, lease_until = NULL, worker = NULL
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
     FAILED = "UPDATE jobs SET state = 'ready', run_at = $3, wake_at = NULL,
-            lease_until = NULL, worker = NULL, last_error = $4
+            lapses = 0, lease_until = NULL, worker = NULL, last_error = $4
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
     DEAD = "UPDATE jobs SET state = 'dead', wake_at = NULL, lease_until = NULL, worker = NULL,
             last_error = $3
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
-    RETRY = "UPDATE jobs SET state = 'ready', run_at = $2, attempts = 0
+    RETRY = "UPDATE jobs SET state = 'ready', run_at = $2, attempts = 0, lapses = 0
         WHERE id = $1 AND state = 'dead'";
     RELEASE = "UPDATE jobs SET state = 'ready', wake_at = NULL, lease_until = NULL, worker = NULL,
             attempts = attempts - 1, lease_token = lease_token + 1
@@ -191,8 +206,18 @@ pub(super) fn rows(requests: Vec<JobRequest>, now: Timestamp) -> (Vec<NewJob>, O
     (rows.collect(), earliest)
 }
 
-/// Claims up to `limit` jobs of these kinds that are due (or whose lease has ended) until
-/// `lease_until`, the longest due first.
+/// Takes back every job whose lease has ended without a report, so that it can be claimed again,
+/// and counts that; answers their kinds. What a fence is being checked of is left for the next time.
+///
+/// # Errors
+/// The database's.
+pub async fn lapse(tx: &mut Tx, now: Timestamp) -> Result<Vec<String>> {
+    let rows: Vec<(String,)> = tx.all(&LAPSE, args![now]).await?;
+    Ok(rows.into_iter().map(|(kind,)| kind).collect())
+}
+
+/// Claims up to `limit` jobs of these kinds that are due until `lease_until`, the longest due
+/// first. Those under a lease that has ended are taken back by [`lapse`] before.
 ///
 /// # Errors
 /// The database's.
@@ -215,6 +240,7 @@ pub async fn claim(
                 job,
                 token: row.token,
                 attempts: row.attempts,
+                lapses: row.lapses,
                 wakes: row.wakes,
                 lease_until,
             }),

@@ -1,12 +1,11 @@
 //! What jobs walk through, a page at a time and without locks: orders past a deadline, a supplier's
 //! levels, SKUs with their levels. What they find is judged again under locks.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::db::Tx;
 use super::error::Result;
-use super::rows::stock::{LevelRow, SkuRow, SourceRow};
-use super::sql::{Arg, args, list, texts};
+use super::reads::skus::{levels_of_skus, with_sources};
+use super::rows::stock::{LevelRow, SkuRow};
+use super::sql::{args, list, texts};
 use super::table::Table;
 use crate::clock::Timestamp;
 use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
@@ -26,16 +25,11 @@ texts! {
         "SELECT {} FROM levels WHERE source = $1 AND id > $2 ORDER BY id LIMIT $3",
         LevelRow::LIST
     );
-    LEVELS = format!("SELECT {} FROM levels WHERE id IN (LIST($1))", LevelRow::LIST);
     SKUS = format!("SELECT {} FROM skus WHERE key > $1 ORDER BY key LIMIT $2", SkuRow::LIST);
     SKUS_OF_LEVELS = format!(
         "SELECT {} FROM skus WHERE key IN
             (SELECT sku FROM sku_sources WHERE level_id IN (LIST($1))) ORDER BY key",
         SkuRow::LIST
-    );
-    SOURCES = format!(
-        "SELECT {} FROM sku_sources WHERE sku IN (LIST($1)) ORDER BY sku, position",
-        SourceRow::LIST
     );
 }
 
@@ -103,22 +97,11 @@ pub async fn skus_of_levels(tx: &mut Tx, levels: &[LevelId]) -> Result<Vec<(Sku,
 }
 
 async fn with_levels(tx: &mut Tx, rows: Vec<SkuRow>) -> Result<Vec<(Sku, Vec<Level>)>> {
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    let keys: Arg = list(rows.iter().map(|row| &row.key));
-    let sources: Vec<SourceRow> = tx.all(&SOURCES, vec![keys]).await?;
-    let ids: BTreeSet<&LevelId> = sources.iter().map(|source| &source.level_id).collect();
-    let levels: Vec<LevelRow> = tx.all(&LEVELS, vec![list(ids)]).await?;
-    let levels: BTreeMap<LevelId, Level> =
-        levels.into_iter().map(|row| (row.id.clone(), row.into())).collect();
-    let mut skus: BTreeMap<SkuKey, (Sku, Vec<Level>)> =
-        rows.into_iter().map(|row| (row.key.clone(), (row.into(), Vec::new()))).collect();
-    for row in sources {
-        if let Some((sku, of_sku)) = skus.get_mut(&row.sku) {
-            of_sku.extend(levels.get(&row.level_id).cloned());
-            sku.sources.push(row.into());
-        }
-    }
-    Ok(skus.into_values().collect())
+    let skus = with_sources(tx, rows).await?;
+    let levels = levels_of_skus(tx, skus.iter()).await?;
+    let own = |sku: Sku| {
+        let levels = sku.sources.iter().filter_map(|s| levels.get(&s.level).cloned()).collect();
+        (sku, levels)
+    };
+    Ok(skus.into_iter().map(own).collect())
 }

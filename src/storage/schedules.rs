@@ -27,7 +27,7 @@ texts! {
         ON CONFLICT (name) DO UPDATE
         SET last_slot = excluded.last_slot, last_started_at = excluded.last_started_at
         WHERE schedules.last_slot < excluded.last_slot";
-    REVIVE = "UPDATE jobs SET state = 'ready', attempts = 0, run_at = $2
+    REVIVE = "UPDATE jobs SET state = 'ready', attempts = 0, lapses = 0, run_at = $2
         WHERE key = $1 AND state = 'dead'";
     FINISHED = "UPDATE schedules SET last_finished_at = $2, last_outcome = $3 WHERE name = $1";
     LIST = "SELECT name, last_slot, last_started_at, last_finished_at, last_outcome

@@ -26,8 +26,10 @@ texts! {
         ON CONFLICT (id) DO UPDATE SET last_sync_at = excluded.last_sync_at,
             last_sync_outcome = excluded.last_sync_outcome,
             last_sync_detail = excluded.last_sync_detail,
-            suspect_since = CASE WHEN excluded.suspect_since IS NULL THEN NULL
+            suspect_since = CASE WHEN $6 = 1 THEN suppliers.suspect_since
+                WHEN excluded.suspect_since IS NULL THEN NULL
                 ELSE coalesce(suppliers.suspect_since, excluded.suspect_since) END";
+    OUTCOME = "SELECT last_sync_outcome FROM suppliers WHERE id = $1";
     LIST = "SELECT id, last_sync_at, last_sync_outcome, last_sync_detail, suspect_since
         FROM suppliers ORDER BY id";
     TOKENS = "SELECT tokens FROM suppliers WHERE id = $1";
@@ -35,7 +37,8 @@ texts! {
         ON CONFLICT (id) DO UPDATE SET tokens = excluded.tokens";
 }
 
-/// Notes a sync's end. A suspect feed is so since the first time in a row.
+/// Notes a sync's end. A suspect feed is so since the first time in a row; one of which nothing is
+/// known (`None`) is what it was. Answers whether the outcome is another than the last sync's.
 ///
 /// # Errors
 /// The database's.
@@ -44,11 +47,14 @@ pub async fn synced(
     id: &SourceId,
     outcome: &str,
     detail: &str,
-    suspect: bool,
+    suspect: Option<bool>,
     now: Timestamp,
-) -> Result<()> {
-    let since = suspect.then_some(now);
-    tx.run(&SYNCED, args![id.as_str(), now, outcome, detail, since]).await.map(drop)
+) -> Result<bool> {
+    let before: Option<(Option<String>,)> = tx.first(&OUTCOME, args![id.as_str()]).await?;
+    let since = (suspect == Some(true)).then_some(now);
+    let keep = i64::from(suspect.is_none());
+    tx.run(&SYNCED, args![id.as_str(), now, outcome, detail, since, keep]).await?;
+    Ok(before.and_then(|(last,)| last).as_deref() != Some(outcome))
 }
 
 /// All suppliers that ever had something noted, by id.

@@ -384,7 +384,8 @@ impl Rules<'_> {
         let (order, now) = (self.order_of_purchase(id)?, self.now);
         let purchase = self.purchase_mut(&order, id)?;
         if purchase.state.is_end() || purchase.state == PurchaseState::Received {
-            return Err(Refusal::Conflict(format!("the purchase is {}", purchase.state)).into());
+            let why = format!("the purchase is {}", purchase.state);
+            return Err(Refusal::Conflict(purchase.state.as_str(), why).into());
         }
         purchase.trail.unanswered = 0;
         if purchase.state == PurchaseState::Shipped && purchase.end_reason.is_none() {
@@ -402,7 +403,8 @@ impl Rules<'_> {
         let order = self.order_of_purchase(id)?;
         let state = self.purchase(&order, id)?.state;
         if state != PurchaseState::Unknown {
-            return Err(Refusal::Conflict(format!("the purchase is {state}, not unknown")).into());
+            let why = format!("the purchase is {state}, not unknown");
+            return Err(Refusal::Conflict(state.as_str(), why).into());
         }
         match resolution {
             PurchaseResolution::Placed { supplier_order_id } => {

@@ -18,7 +18,8 @@ impl Rules<'_> {
 
     fn check_sku(&self, sku: &Sku) -> Result<()> {
         if self.world.aliases.contains_key(&sku.key) {
-            return Err(Refusal::Conflict(format!("{} is an alias of another SKU", sku.key)).into());
+            let why = format!("{} is an alias of another SKU", sku.key);
+            return Err(Refusal::Conflict("alias", why).into());
         }
         if sku.sources.is_empty() || sku.sources.len() > MAX_SOURCES {
             let message = format!("1 to {MAX_SOURCES} sources");
@@ -134,7 +135,8 @@ impl Rules<'_> {
         let key = found.key.clone();
         match self.world.sku(alias) {
             Some(other) if other.key != key => {
-                Err(Refusal::Conflict(format!("{alias} is another SKU's")).into())
+                let state = if other.key == *alias { "sku" } else { "alias" };
+                Err(Refusal::Conflict(state, format!("{alias} is another SKU's")).into())
             }
             Some(_) => self.sku_answer(&key),
             None => {

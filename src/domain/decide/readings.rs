@@ -49,7 +49,7 @@ impl Rules<'_> {
             return Ok(());
         };
         if level.item.as_ref() != Some(&reading.item) {
-            return Err(Refusal::Conflict(format!("the reading is not of {id}")).into());
+            return Err(Refusal::Conflict("another", format!("the reading is not of {id}")).into());
         }
         let as_of = as_of(terms, reading);
         let figure = match reading.figure {

@@ -203,7 +203,7 @@ impl Rules<'_> {
     pub(super) fn retry_refund(&mut self, id: &RefundId) -> Result<Outcome> {
         let order = self.order_of_refund(id)?;
         if self.refund(&order, id)?.state == RefundState::Succeeded {
-            return Err(Refusal::Conflict("the refund was made".into()).into());
+            return Err(made_already());
         }
         self.try_again(&order, id)?;
         self.answer(&order, Touch::Changed)
@@ -229,10 +229,10 @@ impl Rules<'_> {
     ) -> Result<Outcome> {
         let refund = self.refund(order, id)?;
         match (refund.reference.as_deref(), reference) {
-            _ if !made => return Err(Refusal::Conflict("the refund was made".into()).into()),
+            _ if !made => return Err(made_already()),
             (Some(known), Some(given)) if known != given => {
                 let why = format!("the refund was made under the reference {known}");
-                return Err(Refusal::Conflict(why).into());
+                return Err(Refusal::Conflict(RefundState::Succeeded.as_str(), why).into());
             }
             (None, Some(given)) => {
                 self.refund_mut(order, id)?.reference = Some(given.to_owned());
@@ -263,4 +263,9 @@ impl Rules<'_> {
         }
         self.answer(&order, Touch::Changed)
     }
+}
+
+fn made_already() -> Stop {
+    let state = RefundState::Succeeded.as_str();
+    Refusal::Conflict(state, "the refund was made".into()).into()
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::BodyDataStream;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header;
@@ -16,6 +17,10 @@ use crate::http::problem::Problem;
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// A body must have arrived by then, so that a stuck caller cannot keep the daemon from stopping.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// So much of a body that is too large is read and forgotten before it is refused …
+const DRAINED_BYTES: usize = 16 * 1024 * 1024;
+/// … and for so long.
+const DRAINED_FOR: Duration = Duration::from_secs(2);
 
 /// A request's body: UTF-8 text of at most [`MAX_BODY_BYTES`].
 pub struct Body(String);
@@ -44,12 +49,23 @@ impl<S: Send + Sync> FromRequest<S> for Body {
             .headers()
             .get(header::CONTENT_LENGTH)
             .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-        if declared.is_some_and(|n| n > MAX_BODY_BYTES as u64) {
+        let waits = request.headers().contains_key(header::EXPECT);
+        let mut stream = request.into_body().into_data_stream();
+        let read = if declared.is_some_and(|n| n > MAX_BODY_BYTES as u64) {
+            // Who waits for leave to send has sent nothing yet, and is not given it.
+            if waits {
+                return Err(Problem::too_large(MAX_BODY_BYTES));
+            }
+            None
+        } else {
+            tokio::time::timeout(BODY_TIMEOUT, collect(&mut stream))
+                .await
+                .map_err(|_| Problem::malformed("the body did not arrive in time"))??
+        };
+        let Some(bytes) = read else {
+            let _ = tokio::time::timeout(DRAINED_FOR, drain(&mut stream)).await;
             return Err(Problem::too_large(MAX_BODY_BYTES));
-        }
-        let bytes = tokio::time::timeout(BODY_TIMEOUT, collect(request.into_body()))
-            .await
-            .map_err(|_| Problem::malformed("the body did not arrive in time"))??;
+        };
         String::from_utf8(bytes).map(Body).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
             Problem::malformed(format!("the body is not UTF-8 at byte {at}"))
@@ -57,17 +73,29 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     }
 }
 
-async fn collect(body: axum::body::Body) -> Result<Vec<u8>, Problem> {
-    let mut stream = body.into_data_stream();
+/// The whole body, or `None` when it is too large.
+async fn collect(stream: &mut BodyDataStream) -> Result<Option<Vec<u8>>, Problem> {
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| Problem::malformed("the body ended early"))?;
         if bytes.len().saturating_add(chunk.len()) > MAX_BODY_BYTES {
-            return Err(Problem::too_large(MAX_BODY_BYTES));
+            return Ok(None);
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    Ok(Some(bytes))
+}
+
+/// Reads on and forgets: most clients read no answer before they have written all, and would see a
+/// broken pipe instead of it.
+async fn drain(stream: &mut BodyDataStream) {
+    let mut left = DRAINED_BYTES;
+    while let Some(Ok(chunk)) = stream.next().await {
+        left = left.saturating_sub(chunk.len());
+        if left == 0 {
+            return;
+        }
+    }
 }
 
 /// Path parameters; a fault in their encoding is a problem like any other.
@@ -120,7 +148,7 @@ mod tests {
         let problem = read(chunks(1_048_577, 1), None).await.err().expect("refused");
         assert_eq!(problem.code, "payload_too_large");
         assert_eq!(problem.status.as_u16(), 413);
-        // By its declared length alone, before anything arrived.
+        // By its declared length alone, though nothing arrives.
         let never = axum::body::Body::from_stream(futures::stream::pending::<
             Result<Vec<u8>, std::io::Error>,
         >());

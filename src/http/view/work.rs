@@ -48,6 +48,8 @@ pub struct JobView {
     pub run_at: String,
     /// Starts since it last made progress.
     pub attempts: i64,
+    /// Workers that died under it since its last report; the fifth makes it dead.
+    pub lapses: i64,
     pub worker: Option<String>,
     pub lease_until: Option<String>,
     pub last_error: Option<String>,
@@ -63,6 +65,7 @@ impl JobView {
             state: job.state,
             run_at: time(job.run_at),
             attempts: job.attempts,
+            lapses: job.lapses,
             worker: job.worker,
             lease_until: job.lease_until.map(time),
             last_error: job.last_error,

@@ -115,8 +115,10 @@ impl Errand<'_> {
         if let Err(fault) = self.may_send(busy_until).await {
             return (false, Err(fault));
         }
-        if let Err(fault) = self.supplier.preview(request).await {
-            return (false, Err(fault));
+        match self.supplier.preview(request).await {
+            Ok(preview) if preview.orders > 1 => return (false, Err(would_split(preview.orders))),
+            Ok(_) => {}
+            Err(fault) => return (false, Err(fault)),
         }
         if let Err(fault) = self.may_send(busy_until).await {
             return (false, Err(fault));
@@ -136,6 +138,13 @@ impl Errand<'_> {
         let covered = self.run.cover(self.terms.request_timeout).await;
         covered.map_err(|stop| not_sent(stop.to_string()))
     }
+}
+
+/// A purchase is one supplier order: one is recorded, paid and polled. A basket that would become
+/// several is not ordered at all, and asking again would not make it one.
+fn would_split(orders: u32) -> Fault {
+    let message = format!("the supplier would split the basket into {orders} orders");
+    Fault::Refused { code: "split".into(), message }
 }
 
 #[cfg(test)]
@@ -205,17 +214,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_at_the_preview_sends_no_create() {
-        let stage = Arc::new(Stage::default());
         let short = Fault::OutOfStock { code: "500_004".into(), message: "库存不足".into() };
-        stage.will(place());
-        stage.previews.lock().expect("ok").push_back(Err(short.clone()));
-        stage.will(Outcome::Again(None));
-        let ended = run_under(&deps(&stage), &job(), &Endless).await;
-        assert_eq!(ended, Ok(Answer::Done));
-        assert_eq!(
-            stage.said(),
-            [claim(), Said::Preview(REFERENCE.into()), placed(false, Err(short))]
-        );
+        let split = Fault::Refused {
+            code: "split".into(),
+            message: "the supplier would split the basket into 2 orders".into(),
+        };
+        for (preview, fault) in
+            [(Err(short.clone()), short), (Ok(Preview { total: 12_800, orders: 2 }), split)]
+        {
+            let stage = Arc::new(Stage::default());
+            stage.will(place());
+            stage.previews.lock().expect("ok").push_back(preview);
+            stage.will(Outcome::Again(None));
+            let ended = run_under(&deps(&stage), &job(), &Endless).await;
+            assert_eq!(ended, Ok(Answer::Done));
+            assert_eq!(
+                stage.said(),
+                [claim(), Said::Preview(REFERENCE.into()), placed(false, Err(fault))]
+            );
+        }
     }
 
     #[tokio::test]

@@ -1,18 +1,18 @@
 //! `sync`: reads a supplier's whole feed, and `accept_feed`: reads it and believes it.
 //!
 //! The whole feed is read before anything of it is believed, in chunks; then it is judged
-//! (`domain::feed`), and handed on in commands of at most 500 levels. What must hold: a suspect feed
-//! changes nothing, alerts once, and waits for the next sync or for a person; one that could not be
-//! read is read again soon.
+//! (`domain::feed`), and handed on in commands of at most 500 levels. What must hold: a feed that was
+//! read and looks wrong is suspect: it changes nothing, alerts once, and waits for the next sync or
+//! for a person. One that could not be had says nothing about itself: its figures grow old, which is
+//! `feed_stale`'s matter, and the next sync is the next slot's.
 
-use crate::clock::Span;
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::command::Command;
 use crate::domain::feed::{self, Seen, Suspicion};
 use crate::domain::names::{LevelId, SourceId};
 use crate::domain::policy::Terms;
 use crate::domain::stock::{Level, Listing};
-use crate::domain::supply::{Fault, Figure, Item, Reading};
+use crate::domain::supply::{Figure, Item, Reading};
 use crate::jobs::run::{Answer, Run, Stop};
 use crate::jobs::{store, watermark};
 use crate::suppliers::Supplier;
@@ -30,7 +30,8 @@ enum Ended {
     Good,
     Accepted,
     Suspect,
-    Unreadable,
+    /// It could not be had.
+    Failed,
 }
 
 impl Ended {
@@ -39,7 +40,20 @@ impl Ended {
             Ended::Good => "ok",
             Ended::Accepted => "accepted",
             Ended::Suspect => "suspect",
-            Ended::Unreadable => "failed",
+            Ended::Failed => "failed",
+        }
+    }
+
+    const fn is_bad(self) -> bool {
+        matches!(self, Ended::Suspect | Ended::Failed)
+    }
+
+    /// Whether the feed is suspect from now on; `None`: as it was before.
+    const fn suspect(self) -> Option<bool> {
+        match self {
+            Ended::Good | Ended::Accepted => Some(false),
+            Ended::Suspect => Some(true),
+            Ended::Failed => None,
         }
     }
 }
@@ -52,21 +66,13 @@ pub async fn run(run: &Run<'_>, source: &SourceId, accept: bool) -> Result<Answe
     let read = read_all(run, supplier, terms, &levels).await?;
     let (ended, detail) = match &read {
         Ok(readings) => judge(run, source, &levels, readings, accept),
-        Err(fault) => (Ended::Unreadable, fault.to_string()),
+        Err((ended, why)) => (*ended, why.clone()),
     };
     if let (Ended::Good | Ended::Accepted, Ok(readings)) = (ended, read) {
         believe(run, source, readings).await?;
     }
     conclude(run, source, ended, detail).await?;
-    Ok(match ended {
-        Ended::Unreadable => Answer::At(run.now() + soon(terms)),
-        _ => Answer::Done,
-    })
-}
-
-/// When an unreadable feed is read again: a fifth of the interval, 1 s to 1 min.
-fn soon(terms: &Terms) -> Span {
-    terms.sync_interval.times(1, 5).clamp(Span::secs(1), Span::minutes(1))
+    Ok(Answer::Done)
 }
 
 async fn levels_of(run: &Run<'_>, source: &SourceId) -> Result<Vec<(Item, Level)>, Stop> {
@@ -84,29 +90,27 @@ async fn levels_of(run: &Run<'_>, source: &SourceId) -> Result<Vec<(Item, Level)
 
 type Readings = Vec<(LevelId, Reading)>;
 
-/// Reads every item, or says why it could not.
+/// Reads every item, or says how that ended and why. Answers that do not fit the questions were had
+/// and look wrong.
 async fn read_all(
     run: &Run<'_>,
     supplier: &dyn Supplier,
     terms: &Terms,
     levels: &[(Item, Level)],
-) -> Result<Result<Readings, Fault>, Stop> {
+) -> Result<Result<Readings, (Ended, String)>, Stop> {
     let mut readings = Vec::with_capacity(levels.len());
     for chunk in levels.chunks(CHUNK) {
         run.cover(terms.request_timeout).await?;
         let items: Vec<Item> = chunk.iter().map(|(item, _)| item.clone()).collect();
         let answers = match supplier.feed(&items).await {
             Ok(answers) => answers,
-            Err(fault) => return Ok(Err(fault)),
+            Err(fault) => return Ok(Err((Ended::Failed, fault.to_string()))),
         };
         let matches = answers.len() == chunk.len()
             && answers.iter().zip(&items).all(|(answer, item)| answer.item == *item);
         if !matches {
-            return Ok(Err(Fault::Unknown {
-                code: "torn_feed".into(),
-                message: format!("{} answers to {} items", answers.len(), items.len()),
-                retry_after: None,
-            }));
+            let torn = format!("{} answers do not fit {} items", answers.len(), items.len());
+            return Ok(Err((Ended::Suspect, torn)));
         }
         let ids = chunk.iter().map(|(_, level)| level.id.clone());
         readings.extend(ids.zip(answers));
@@ -135,8 +139,7 @@ fn judge(
         format!("{} listed, {} missing, {} unknown", seen.listed, seen.missing, seen.unknown);
     match feed::judge(before, gone, seen, percent) {
         Ok(()) => (Ended::Good, counts),
-        Err(suspicion @ Suspicion::Unreadable(_)) => (Ended::Unreadable, suspicion.to_string()),
-        Err(_) if accept => (Ended::Accepted, counts),
+        Err(Suspicion::Shrunk { .. }) if accept => (Ended::Accepted, counts),
         Err(suspicion) => (Ended::Suspect, format!("{suspicion}; {counts}")),
     }
 }
@@ -154,27 +157,30 @@ async fn believe(run: &Run<'_>, source: &SourceId, readings: Readings) -> Result
     Ok(())
 }
 
-/// Records the end, counts it, and opens or closes the supplier's alerts.
+/// Records the end, counts it, and opens or closes the supplier's alerts. What goes on as it was is
+/// not logged at every sync.
 async fn conclude(
     run: &Run<'_>,
     source: &SourceId,
     ended: Ended,
     detail: String,
 ) -> Result<(), Stop> {
-    let now = run.now();
-    let suspect = ended == Ended::Suspect;
-    store::synced(&run.deps.db, source, ended.as_str(), &detail, suspect, now).await?;
+    let suspect = ended.suspect();
+    let (db, outcome) = (&run.deps.db, ended.as_str());
+    let changed = store::synced(db, source, outcome, &detail, suspect, run.now()).await?;
+    if ended.is_bad() && changed {
+        tracing::warn!(supplier.id = %source, outcome, detail, "feed not believed");
+    } else {
+        tracing::debug!(supplier.id = %source, outcome, detail, "synced");
+    }
     metrics::counter!("stockhold_syncs_total", "supplier" => source.to_string(), "outcome" => ended.as_str())
         .increment(1);
     let (kind, subject) = (AlertKind::FeedSuspect, source.to_string());
-    let suspect = match ended {
-        Ended::Good | Ended::Accepted => AlertChange::Close { kind, subject },
-        Ended::Suspect | Ended::Unreadable => {
-            tracing::warn!(supplier.id = %source, outcome = ended.as_str(), detail, "feed not believed");
-            AlertChange::Open { kind, subject, detail }
-        }
-    };
+    let suspect = suspect.map(|suspect| match suspect {
+        true => AlertChange::Open { kind, subject, detail },
+        false => AlertChange::Close { kind, subject },
+    });
     let stale = watermark::freshness(run.deps, source).await?;
-    run.submit(Command::Alerts(vec![suspect, stale])).await?;
+    run.submit(Command::Alerts(suspect.into_iter().chain([stale]).collect())).await?;
     Ok(())
 }

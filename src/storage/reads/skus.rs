@@ -80,10 +80,7 @@ pub async fn load(db: &Db, asked: &[SkuKey]) -> Result<BTreeMap<SkuKey, Loaded>>
         Box::pin(async move {
             let skus = by_names(tx, &asked).await?;
             let sources = || skus.values().flat_map(|sku| &sku.sources);
-            let levels: BTreeSet<&LevelId> = sources().map(|s| &s.level).collect();
-            let rows: Vec<LevelRow> = tx.all(&LEVELS, vec![names(levels)]).await?;
-            let levels: BTreeMap<LevelId, Level> =
-                rows.into_iter().map(|r| (r.id.clone(), r.into())).collect();
+            let levels = levels_of_skus(tx, skus.values()).await?;
             let suppliers: BTreeSet<&SourceId> = sources().map(|s| &s.source).collect();
             let rows: Vec<SupplierRow> = tx.all(&SUPPLIERS, vec![names(suppliers)]).await?;
             let suppliers: BTreeMap<SourceId, Paused> = rows.into_iter().map(Into::into).collect();
@@ -122,7 +119,24 @@ async fn by_names(tx: &mut Tx, asked: &[SkuKey]) -> Result<BTreeMap<SkuKey, Sku>
         .collect())
 }
 
-async fn with_sources(tx: &mut Tx, rows: Vec<SkuRow>) -> Result<Vec<Sku>> {
+/// The levels of these SKUs by id.
+pub(in crate::storage) async fn levels_of_skus(
+    tx: &mut Tx,
+    skus: impl Iterator<Item = &Sku>,
+) -> Result<BTreeMap<LevelId, Level>> {
+    let ids: BTreeSet<&LevelId> = skus.flat_map(|sku| &sku.sources).map(|s| &s.level).collect();
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows: Vec<LevelRow> = tx.all(&LEVELS, vec![names(ids)]).await?;
+    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
+}
+
+/// The SKUs of these rows, in their order, each with its sources by preference.
+pub(in crate::storage) async fn with_sources(tx: &mut Tx, rows: Vec<SkuRow>) -> Result<Vec<Sku>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut skus: Vec<Sku> = rows.into_iter().map(Sku::from).collect();
     let keys = names(skus.iter().map(|sku| &sku.key));
     let sources: Vec<SourceRow> = tx.all(&SOURCES, vec![keys]).await?;

@@ -17,8 +17,7 @@ pub struct JobFilter {
 
 static ALERTS: LazyLock<Texts> = LazyLock::new(|| {
     Texts::new(
-        "SELECT id, kind, subject, detail, opened_at, closed_at, acknowledged_at, last_told_at
-         FROM alerts",
+        &format!("SELECT {} FROM alerts", alerts::COLUMNS),
         &["id < ?", "closed_at IS NULL", "closed_at IS NOT NULL"],
         "ORDER BY id DESC",
     )
@@ -26,9 +25,7 @@ static ALERTS: LazyLock<Texts> = LazyLock::new(|| {
 
 static JOBS: LazyLock<Texts> = LazyLock::new(|| {
     Texts::new(
-        "SELECT id, key, kind, state, run_at, attempts, wakes, lease_until, worker, last_error,
-            created_at
-         FROM jobs",
+        &format!("SELECT {} FROM jobs", jobs::INFO),
         &["id < ?", "state = ?", "kind = ?"],
         "ORDER BY id DESC",
     )

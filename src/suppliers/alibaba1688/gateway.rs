@@ -24,8 +24,6 @@ use crate::domain::supply::{Fault, NOT_SENT};
 
 /// A longer answer is not read.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
-/// What a throttled caller is asked to wait where the answer names no time.
-const THROTTLE_WAIT: Span = Span::secs(10);
 /// No stated time to wait is taken for longer than this.
 const MAX_WAIT_SECS: u32 = 3600;
 /// After a throttled answer this account sends nothing for this long.
@@ -53,13 +51,17 @@ pub struct Gateway {
 enum Failed {
     /// Refused for its token: nothing was done.
     Unauthorised(Fault),
+    /// Too many calls. How long to wait is the caller's to know, unless the answer says it.
+    Throttled(Fault),
     Otherwise(Fault),
 }
 
 impl From<Failed> for Fault {
     fn from(failed: Failed) -> Fault {
         match failed {
-            Failed::Unauthorised(fault) | Failed::Otherwise(fault) => fault,
+            Failed::Unauthorised(fault) | Failed::Throttled(fault) | Failed::Otherwise(fault) => {
+                fault
+            }
         }
     }
 }
@@ -136,11 +138,7 @@ impl Gateway {
         match judge(status, body, wait) {
             Ok(body) => Ok(Answer { body, sent_at, received_at }),
             Err(failed) => {
-                let throttled = matches!(
-                    &failed,
-                    Failed::Otherwise(Fault::Unknown { retry_after: Some(_), .. })
-                );
-                if throttled {
+                if matches!(failed, Failed::Throttled(_)) {
                     self.pace.pause(THROTTLE_PAUSE).await;
                 }
                 Err(failed)
@@ -176,20 +174,23 @@ fn judge(
         return Err(Failed::Unauthorised(unknown(UNAUTHORISED, "the token was refused")));
     }
     let error = body.as_ref().ok().and_then(|body| GatewayError::find(body));
-    let throttled = status == StatusCode::TOO_MANY_REQUESTS
+    let throttled = wait.is_some()
+        || status == StatusCode::TOO_MANY_REQUESTS
         || error.as_ref().is_some_and(|e| e.code == THROTTLED);
-    let retry_after = if throttled { Some(wait.unwrap_or(THROTTLE_WAIT)) } else { wait };
-    let fault = |code: String, message: String| Fault::Unknown { code, message, retry_after };
+    let failed = |code: String, message: String| {
+        let fault = Fault::Unknown { code, message, retry_after: wait };
+        if throttled { Failed::Throttled(fault) } else { Failed::Otherwise(fault) }
+    };
     match error {
         Some(e) if e.code == UNAUTHORISED && !status.is_server_error() => {
             Err(Failed::Unauthorised(unknown(e.code, e.message)))
         }
-        Some(e) => Err(Failed::Otherwise(fault(e.code, e.message))),
+        Some(e) => Err(failed(e.code, e.message)),
         None if status.is_success() => body.map_err(Failed::Otherwise),
         None => {
             let code = format!("http_{}", status.as_u16());
             let reason = status.canonical_reason().unwrap_or("an HTTP error");
-            Err(Failed::Otherwise(fault(code, reason.to_owned())))
+            Err(failed(code, reason.to_owned()))
         }
     }
 }
@@ -241,7 +242,7 @@ mod tests {
         let status = StatusCode::from_u16(status).expect("a status");
         judge(status, Ok(body.as_bytes().to_vec()), wait).map_err(|failed| match failed {
             Failed::Unauthorised(fault) => (true, fault),
-            Failed::Otherwise(fault) => (false, fault),
+            Failed::Throttled(fault) | Failed::Otherwise(fault) => (false, fault),
         })
     }
 
@@ -263,16 +264,16 @@ mod tests {
     }
 
     #[test]
-    fn a_throttled_call_says_when_to_come_again() {
+    fn a_throttled_call_says_when_to_come_again_if_it_was_told() {
         let body = r#"{"error_code":"gw.QosAppFrequencyLimit","error_message":"x"}"#;
         for status in [200, 400, 403] {
-            let want = fault("gw.QosAppFrequencyLimit", "x", Some(Span::secs(10)));
+            let want = fault("gw.QosAppFrequencyLimit", "x", None);
             assert_eq!(judged(status, body, None), Err(want));
         }
         let stated = judged(400, body, Some(Span::secs(3)));
         assert_eq!(stated, Err(fault("gw.QosAppFrequencyLimit", "x", Some(Span::secs(3)))));
         let plain = judged(429, "slow down", None);
-        assert_eq!(plain, Err(fault("http_429", "Too Many Requests", Some(Span::secs(10)))));
+        assert_eq!(plain, Err(fault("http_429", "Too Many Requests", None)));
         // A business text with LIMIT in it is not a throttle.
         let code = r#"{"error_code":"gw.LIMIT","error_message":"gw.QosAppFrequencyLimit"}"#;
         assert_eq!(

@@ -51,7 +51,11 @@ async fn c001_two_buyers_of_the_last_unit() {
         "SELECT max(n) FROM (SELECT sum(by_held) OVER
         (PARTITION BY level_id ORDER BY {entries}) AS n FROM ledger) AS sums"
     );
-    assert_eq!(home.number(&most).await, 1, "never more than one unit was held at any entry of the ledger");
+    assert_eq!(
+        home.number(&most).await,
+        1,
+        "never more than one unit was held at any entry of the ledger"
+    );
     home.check_books().await;
 }
 

@@ -143,6 +143,15 @@ async fn c101_a_placement_s_key_names_one_body() {
     // Another key, the same order: its external id names it.
     let by_name = Answer::of(placing(&daemon, &body, Some("k2"))).await;
     assert_eq!((by_name.status, by_name.id()), (200, first.id()));
+    assert_eq!(by_name.header("idempotency-replayed"), "");
+    // That key is bound like any other: the same answer, with the order as it is now.
+    daemon.ship(&first.id(), &[(1, 1)]).await.ok();
+    let again = Answer::of(placing(&daemon, &body, Some("k2"))).await;
+    assert_eq!((again.status, again.id()), (200, first.id()));
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(again.body["state"], "shipped");
+    let reused = Answer::of(placing(&daemon, &other, Some("k2"))).await;
+    reused.refused(422, "idempotency_key_reused");
     // A refusal is judged anew.
     let much = order("o3", &[("W1", 50)]);
     for _ in 0..2 {
@@ -151,13 +160,15 @@ async fn c101_a_placement_s_key_names_one_body() {
     }
     daemon.set_stock("W1", 100).await;
     assert_eq!(Answer::of(placing(&daemon, &much, Some("k3"))).await.status, 201);
-    // A day later the key is free; the order's name is not.
+    // A day later the keys are free; the order's name is not.
     daemon.time(NOON + 24 * HOUR + SECOND).await;
     let same = Answer::of(placing(&daemon, &body, Some("k"))).await;
     assert_eq!((same.status, same.id()), (200, first.id()), "{}", same.text);
-    let free = Answer::of(placing(&daemon, &other, Some("k"))).await;
+    assert_eq!(same.header("idempotency-replayed"), "");
+    Answer::of(placing(&daemon, &other, Some("k"))).await.refused(422, "idempotency_key_reused");
+    let free = Answer::of(placing(&daemon, &other, Some("k2"))).await;
     assert_eq!(free.status, 201, "kept for 24 h: {}", free.text);
-    let again = Answer::of(placing(&daemon, &other, Some("k"))).await;
+    let again = Answer::of(placing(&daemon, &other, Some("k2"))).await;
     assert_eq!((again.status, again.id()), (201, free.id()));
     assert_eq!(again.header("idempotency-replayed"), "true");
     home.check_books().await;

@@ -239,8 +239,10 @@ async fn an_alias_names_its_sku_everywhere() {
     for _ in 0..2 {
         daemon.post("/v1/skus/S1/aliases", &alias("S1-NEW")).await.ok();
     }
-    assert_eq!(daemon.post("/v1/skus/S2/aliases", &alias("S1-NEW")).await.status, 409);
-    assert_eq!(daemon.post("/v1/skus/S2/aliases", &alias("S1")).await.status, 409);
+    for (taken, state) in [("S1-NEW", "alias"), ("S1", "sku")] {
+        let refused = daemon.post("/v1/skus/S2/aliases", &alias(taken)).await;
+        assert_eq!(refused.refused(409, "order_state_conflict")["state"], state);
+    }
     daemon.post("/v1/skus/none/aliases", &alias("x")).await.refused(404, "not_found");
     assert_eq!(daemon.post("/v1/skus/S1/aliases", &alias(" ")).await.fields(), ["alias"]);
     // Lines by both names are one SKU's.
@@ -254,7 +256,8 @@ async fn an_alias_names_its_sku_everywhere() {
     assert_eq!(chained["sku"], "S1");
     assert_eq!(daemon.set_stock("S1-NEWER", 9).await["quantity"], 9);
     let put = json!({"title": "x", "sources": [warehouse()]});
-    assert_eq!(daemon.put("/v1/skus/S1-NEW", &put).await.status, 409, "an alias is no SKU");
+    let refused = daemon.put("/v1/skus/S1-NEW", &put).await.refused(409, "order_state_conflict");
+    assert_eq!(refused["state"], "alias", "an alias is no SKU");
     for filter in ["sku=S1", "sku=S1-NEW"] {
         assert_eq!(daemon.list(&format!("/v1/orders?{filter}"), 5).await.len(), 1, "{filter}");
         assert_eq!(daemon.list(&format!("/v1/holds?{filter}"), 5).await.len(), 1, "{filter}");

@@ -14,15 +14,10 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor, FromRow, PgConnection, Sqlit
 use tokio::sync::OnceCell;
 
 /// A row that either database can give.
-pub trait Row:
-    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
+pub trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
-impl<T> Row for T where
-    T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
+impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
+{}
 
 /// Whether tests run against PostgreSQL and Redis.
 pub fn replicas() -> bool {
@@ -222,7 +217,9 @@ impl Server {
     fn copy(&self, from: &str, to: &str) {
         administer(
             &self.admin,
-            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'"),
+            format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'"
+            ),
         );
         administer(&self.admin, format!("CREATE DATABASE {to} TEMPLATE {from}"));
     }

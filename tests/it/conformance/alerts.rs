@@ -14,6 +14,7 @@ on_both!(
     the_last_word_of_a_group_counts,
     a_reminder_comes_once_a_period_until_acknowledged,
     two_groups_that_open_the_same_alert_make_one,
+    what_was_closed_long_ago_is_deleted_and_nothing_else,
 );
 
 fn open(subject: &str) -> AlertChange {
@@ -55,6 +56,24 @@ async fn list(test: &TestDb, open_only: bool) -> Vec<alerts::Alert> {
         .read(move |tx| Box::pin(async move { alerts::list(tx, open_only, None, 50).await }))
         .await
         .unwrap()
+}
+
+async fn what_was_closed_long_ago_is_deleted_and_nothing_else(test: TestDb) {
+    say(&test, at(0), ["A", "B", "C", "D"].map(open).to_vec()).await;
+    say(&test, at(10), vec![close("B"), close("A")]).await;
+    say(&test, at(20), vec![close("C")]).await;
+    let prune = |now: Timestamp| {
+        test.transact(move |tx| Box::pin(async move { alerts::prune(tx, now, 1).await }))
+    };
+    let kept = Span::days(90);
+    assert_eq!(prune(at(10) + kept - Span::micros(1)).await, Ok(0));
+    assert_eq!(prune(at(10) + kept).await, Ok(1), "one at a time");
+    assert_eq!(prune(at(10) + kept).await, Ok(1));
+    assert_eq!(prune(at(10) + kept).await, Ok(0));
+    let left: Vec<String> = list(&test, false).await.into_iter().map(|a| a.subject).collect();
+    assert_eq!(left, ["D", "C"]);
+    assert_eq!(prune(at(0) + Span::days(900)).await, Ok(1), "an open one stays");
+    assert_eq!(list(&test, true).await.len(), 1);
 }
 
 async fn an_alert_is_open_once_and_told_once(test: TestDb) {

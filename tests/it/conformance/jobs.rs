@@ -17,6 +17,7 @@ on_both!(
     a_lost_lease_is_taken_over_and_its_holder_fenced,
     a_job_asked_for_while_it_runs_is_put_back,
     a_failure_keeps_its_count_and_a_success_does_not,
+    a_lapse_is_counted_until_the_job_reports,
     a_dead_job_stays_dead_until_retried,
     a_payload_that_cannot_be_read_stops_no_other,
     a_drain_hands_back_what_it_has,
@@ -53,7 +54,10 @@ async fn owe(test: &TestDb, requests: Vec<(Job, Timestamp)>, now: Timestamp) -> 
 async fn claim(test: &TestDb, now: Timestamp, limit: i64, lease_secs: i64) -> Vec<Claimed> {
     let until = Timestamp(now.0 + lease_secs * 1_000_000);
     test.transact(move |tx| {
-        Box::pin(async move { jobs::claim(tx, now, KINDS, limit, "worker-1", until).await })
+        Box::pin(async move {
+            jobs::lapse(tx, now).await?;
+            jobs::claim(tx, now, KINDS, limit, "worker-1", until).await
+        })
     })
     .await
     .unwrap()
@@ -159,7 +163,8 @@ async fn a_lost_lease_is_taken_over_and_its_holder_fenced(test: TestDb) {
     assert!(beat(1, 60).await.unwrap());
     assert_eq!(claim(&test, at(59), 1, 30).await, Vec::new());
     let second = claim(&test, at(60), 1, 30).await.remove(0);
-    assert_eq!((second.id, second.token, second.attempts), (first.id, 2, 2));
+    assert_eq!((second.id, second.token), (first.id, 2));
+    assert_eq!((second.attempts, second.lapses), (1, 1));
     assert!(!beat(1, 99).await.unwrap());
     for late in [
         Finish::Done,
@@ -223,6 +228,42 @@ async fn a_failure_keeps_its_count_and_a_success_does_not(test: TestDb) {
     assert!(finish(&test, &claimed, Finish::At(at(50))).await);
     let job = read(&test).await;
     assert_eq!((job.attempts, job.last_error, job.state.as_str()), (0, None, "ready"));
+}
+
+async fn a_lapse_is_counted_until_the_job_reports(test: TestDb) {
+    owe(&test, vec![(Job::Sweep, at(1))], at(0)).await;
+    let mut now = 1;
+    let mut claimed = async |deaths: i64| {
+        for _ in 0..deaths {
+            claim(&test, at(now), 1, 5).await.remove(0);
+            now += 5;
+        }
+        now += 1;
+        claim(&test, at(now), 1, 5).await.remove(0)
+    };
+    let counts = |claimed: &Claimed| (claimed.attempts, claimed.lapses);
+    let failed = |at| Finish::Failed { error: "x".into(), at };
+    for (end, deaths, counted) in [
+        (failed(at(0)), 2, (1, 2)),
+        (failed(at(0)), 1, (2, 1)),
+        (Finish::Later(at(0)), 1, (3, 1)),
+        (Finish::At(at(0)), 1, (3, 2)), // not begun is no report
+        (Finish::Done, 3, (1, 3)),
+    ] {
+        let job = claimed(deaths).await;
+        assert_eq!(counts(&job), counted);
+        assert!(finish(&test, &job, end).await);
+    }
+    assert_eq!(next(&test).await, None);
+    // A report that could not be had of a lost lease is none.
+    owe(&test, vec![(Job::Sweep, at(90))], at(90)).await;
+    let lost = claim(&test, at(90), 1, 5).await.remove(0);
+    let lapsed = |now| test.transact(move |tx| Box::pin(async move { jobs::lapse(tx, now).await }));
+    assert_eq!(lapsed(at(94)).await.unwrap(), Vec::<String>::new());
+    assert_eq!(lapsed(at(95)).await.unwrap(), ["sweep"]);
+    assert_eq!(lapsed(at(95)).await.unwrap(), Vec::<String>::new());
+    assert!(!finish(&test, &lost, Finish::Done).await);
+    assert_eq!(next(&test).await, Some(at(90)));
 }
 
 async fn a_dead_job_stays_dead_until_retried(test: TestDb) {

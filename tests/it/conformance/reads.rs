@@ -259,7 +259,8 @@ async fn a_supplier_shows_every_level_once(test: TestDb) {
     test.transact(|tx| {
         Box::pin(async move {
             let id = source("s1688");
-            stockhold::storage::suppliers::synced(tx, &id, "suspect", "31 % less", true, NOW).await
+            stockhold::storage::suppliers::synced(tx, &id, "suspect", "31 % less", Some(true), NOW)
+                .await
         })
     })
     .await

@@ -9,14 +9,14 @@ use super::{TestDb, at, on_both};
 
 on_both!(a_sync_leaves_its_outcome, tokens_are_kept_beside_the_stop_switch);
 
-async fn synced(test: &TestDb, outcome: &'static str, suspect: bool, now: i64) {
+async fn synced(test: &TestDb, outcome: &'static str, suspect: Option<bool>, now: i64) -> bool {
     test.transact(move |tx| {
         Box::pin(async move {
             suppliers::synced(tx, &source("s1"), outcome, "of 3 rows", suspect, at(now)).await
         })
     })
     .await
-    .unwrap();
+    .unwrap()
 }
 
 async fn listed(test: &TestDb) -> Vec<SyncState> {
@@ -25,13 +25,16 @@ async fn listed(test: &TestDb) -> Vec<SyncState> {
 
 async fn a_sync_leaves_its_outcome(test: TestDb) {
     assert_eq!(listed(&test).await, Vec::new());
-    for (outcome, suspect, now, since) in [
-        ("ok", false, 10, None),
-        ("suspect", true, 20, Some(at(20))),
-        ("suspect", true, 30, Some(at(20))),
-        ("ok", false, 40, None),
+    for (outcome, suspect, now, since, other) in [
+        ("failed", None, 5, None, true),
+        ("ok", Some(false), 10, None, true),
+        ("suspect", Some(true), 20, Some(at(20)), true),
+        ("suspect", Some(true), 30, Some(at(20)), false),
+        ("failed", None, 33, Some(at(20)), true),
+        ("failed", None, 36, Some(at(20)), false),
+        ("ok", Some(false), 40, None, true),
     ] {
-        synced(&test, outcome, suspect, now).await;
+        assert_eq!(synced(&test, outcome, suspect, now).await, other, "at {now}");
         let state = SyncState {
             id: source("s1"),
             last_sync_at: Some(at(now)),
@@ -68,7 +71,7 @@ async fn tokens_are_kept_beside_the_stop_switch(test: TestDb) {
         .unwrap();
         assert_eq!(tokens(&test).await, Ok(Some(text.to_owned())));
     }
-    synced(&test, "ok", false, 5).await;
+    synced(&test, "ok", Some(false), 5).await;
     let world = test.load(&Needs::default(), at(9)).await.world;
     assert_eq!(world.suppliers[&source("s1")], paused);
     assert_eq!(tokens(&test).await, Ok(Some("{\"access\":\"b\"}".into())));

@@ -56,12 +56,35 @@ async fn a_stale_feed_takes_no_orders_and_is_told_once() {
     assert_eq!(refusal["code"], "insufficient_stock");
     w.pass(Span::hours(1)).await;
     assert_eq!(w.alerts("feed_stale").await, [("s1688".into(), true)]);
-    assert_eq!(w.alerts("feed_suspect").await, [("s1688".into(), true)]);
+    // An outage says nothing about the feed itself.
+    assert_eq!(w.alerts("feed_suspect").await, []);
     w.always(Api::Product, None);
     w.sync().await;
     w.buy("SHOE", 1).await;
     assert_eq!(w.alerts("feed_stale").await, [("s1688".into(), false)]);
-    assert_eq!(w.alerts("feed_suspect").await, [("s1688".into(), false)]);
+    assert_eq!(w.alerts("feed_suspect").await, []);
+}
+
+/// C101: a sync that was asked for under a key is owed once, also when it has long ended.
+#[tokio::test]
+async fn a_sync_under_a_key_is_owed_once() {
+    let w = Setup::new().start().await.with_shoe().await;
+    w.idle().await;
+    let path = "/v1/suppliers/s1688/sync";
+    let syncs = async |w: &World| w.metric("stockhold_syncs_total").await;
+    let before = syncs(&w).await;
+    let first = w.post_keyed(path, "k", json!({})).await;
+    assert_eq!(first.0, 202, "{}", first.1);
+    w.idle().await;
+    assert_eq!(syncs(&w).await, before + 1);
+    assert_eq!(w.post_keyed(path, "k", json!({})).await, first);
+    let (status, other) = w.post_keyed(path, "k", json!({ "accept_suspect": true })).await;
+    assert_eq!((status, &other["code"]), (422, &"idempotency_key_reused".into()));
+    w.idle().await;
+    assert_eq!(syncs(&w).await, before + 1);
+    assert_eq!(w.post_keyed(path, "k2", json!({})).await.0, 202);
+    w.idle().await;
+    assert_eq!(syncs(&w).await, before + 2);
 }
 
 /// C077: a feed that shrinks by more than 30 % changes nothing until somebody believes it.

@@ -91,6 +91,11 @@ async fn ops_resolve_a_purchase_of_unknown_fate() {
         let (status, answer) = w.post(&path, body).await;
         assert_eq!(status, 200, "{answer}");
         w.until_state(&id, "confirmed").await;
+        // By now its fate is known, and nothing is left to say about it.
+        let again = json!({ "outcome": "not_placed" });
+        let (status, answer) = w.post(&path, again).await;
+        assert_eq!((status, &answer["code"]), (409, &"order_state_conflict".into()), "{answer}");
+        assert_eq!(answer["state"], "placed");
         w.always(Api::List, None);
         w.pass(Span::minutes(70)).await;
         assert_eq!(w.sim.orders().len(), 1);

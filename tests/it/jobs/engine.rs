@@ -22,7 +22,7 @@ on_both!(
     one_bad_order_stops_no_other_and_is_told_once,
     a_whole_feed_is_believed,
     a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted,
-    a_feed_that_cannot_be_had_is_read_again_soon,
+    a_feed_that_cannot_be_had_is_not_suspect_and_waits_for_its_slot,
     an_outage_is_one_alert_until_the_figures_are_fresh_again,
     a_swinging_stock_makes_three_events_and_the_same_figure_none,
     an_alert_that_stays_open_is_repeated_once_a_day,
@@ -158,23 +158,31 @@ async fn a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted(test: Te
     shop.stop().await;
 }
 
-async fn a_feed_that_cannot_be_had_is_read_again_soon(test: TestDb) {
+async fn a_feed_that_cannot_be_had_is_not_suspect_and_waits_for_its_slot(test: TestDb) {
     let mut shop = Shop::on(test);
     shop.offers(vec![("11", Figure::Listed(5))]).await;
     *shop.feed.down.lock().expect("ok") = true;
     shop.run();
     let sync = Job::Sync { supplier: "s1".into() };
     shop.do_now(sync.clone()).await;
-    assert_eq!(shop.alerts(AlertKind::FeedSuspect).await.len(), 1);
-    let again = shop.jobs().await.into_iter().find(|j| j.key == sync.key()).expect("there");
-    // A fifth of ten minutes, but at most one.
-    assert_eq!(again.run_at.since(shop.clock.now()), Span::minutes(1));
+    assert_eq!(shop.alerts(AlertKind::FeedSuspect).await, []);
+    let owed = shop.jobs().await.into_iter().find(|job| job.key == sync.key());
+    assert_eq!(owed, None, "nothing before the next slot");
 
     *shop.feed.down.lock().expect("ok") = false;
-    shop.clock.advance(Span::minutes(1));
-    shop.settle().await;
+    shop.do_now(sync.clone()).await;
     assert_eq!(believed(&shop).await, [(5, Listing::Listed)]);
-    assert!(shop.alerts(AlertKind::FeedSuspect).await[0].closed_at.is_some());
+    // All of it gone is suspect, and an outage does not make it good.
+    shop.feed.figures.lock().expect("ok").clear();
+    for down in [false, true] {
+        *shop.feed.down.lock().expect("ok") = down;
+        shop.clock.advance(Span::minutes(10));
+        shop.do_now(sync.clone()).await;
+        let suspect = shop.alerts(AlertKind::FeedSuspect).await;
+        assert_eq!(suspect.len(), 1);
+        assert_eq!(suspect[0].closed_at, None);
+        assert_eq!(believed(&shop).await, [(5, Listing::Listed)]);
+    }
     shop.stop().await;
 }
 

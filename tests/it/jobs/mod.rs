@@ -248,33 +248,6 @@ pub fn refund(name: &str) -> Job {
 }
 
 fn policy() -> Policy {
-    let terms = Terms {
-        sync_interval: Span::minutes(10),
-        declared_lag: Span::minutes(1),
-        counts_at_order: false,
-        settle_margin: Span::secs(60),
-        lookup_settle: Span::minutes(2),
-        unpaid_deadline: Span::hours(8),
-        buffer: 0,
-        deliver_to: None,
-        request_timeout: Span::secs(10),
-        currency: "CNY".into(),
-    };
-    Policy {
-        ttl_normal: Span::minutes(30),
-        ttl_hot: Span::minutes(12),
-        ttl_flash: Span::minutes(5),
-        payment_grace: Span::secs(60),
-        confirm_delay: Span::minutes(5),
-        max_answer_age: Span::secs(60),
-        retry_deadline: Span::hours(2),
-        attention_deadline: Span::hours(24),
-        ship_deadline: Span::days(7),
-        complete_after: Span::days(14),
-        low: 5,
-        recover: 8,
-        remind_every: Span::hours(24),
-        refunds_by_provider: true,
-        suppliers: BTreeMap::from([("s1".into(), terms)]),
-    }
+    let suppliers = [("s1".into(), Terms::default())].into();
+    Policy { refunds_by_provider: true, suppliers, ..Policy::default() }
 }

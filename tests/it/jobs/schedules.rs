@@ -13,6 +13,7 @@ on_both!(
     slots_that_were_missed_collapse_into_one,
     a_schedule_that_does_not_run_is_told_after_twice_its_interval,
     a_schedule_that_runs_is_not_told,
+    a_jump_of_the_clock_is_not_told,
 );
 
 async fn keys(world: &World) -> Vec<String> {
@@ -83,11 +84,34 @@ async fn a_schedule_that_does_not_run_is_told_after_twice_its_interval(test: Tes
     let world = World::on(test);
     let mut ticker = Ticker::new(world.deps());
     ticker.tick().await;
-    world.clock.advance(Span::minutes(2));
-    ticker.tick().await;
+    pass(&world, &mut ticker, Span::minutes(2)).await;
     assert_eq!(world.alerts.opened(AlertKind::ScheduleMissed), Vec::<String>::new());
-    world.clock.advance(Span::secs(30));
+    pass(&world, &mut ticker, Span::secs(30)).await;
+    let missed = world.alerts.opened(AlertKind::ScheduleMissed);
+    assert_eq!(missed, ["sweep", "watermark"]);
+}
+
+/// Ticks every ten seconds for so long.
+async fn pass(world: &World, ticker: &mut Ticker, long: Span) {
+    for _ in 0..long.as_secs() / 10 {
+        world.clock.advance(Span::secs(10));
+        ticker.tick().await;
+    }
+}
+
+/// A machine that sleeps, or whose clock is set, misses nothing; one that is awake again does.
+async fn a_jump_of_the_clock_is_not_told(test: TestDb) {
+    let world = World::on(test);
+    let mut ticker = Ticker::new(world.deps());
     ticker.tick().await;
+    pass(&world, &mut ticker, Span::minutes(1)).await;
+    for jump in [Span::hours(5), Span::hours(-2), Span::hours(5)] {
+        world.clock.advance(jump);
+        ticker.tick().await;
+        pass(&world, &mut ticker, Span::minutes(2)).await;
+        assert_eq!(world.alerts.opened(AlertKind::ScheduleMissed), Vec::<String>::new());
+    }
+    pass(&world, &mut ticker, Span::secs(30)).await;
     let missed = world.alerts.opened(AlertKind::ScheduleMissed);
     assert_eq!(missed, ["sweep", "watermark"]);
 }

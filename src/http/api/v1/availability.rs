@@ -9,7 +9,6 @@ use crate::domain::names::SkuKey;
 use crate::domain::outcome::Refusal;
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
-use crate::http::idempotency::Call;
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::availability::AvailabilityView;
@@ -36,12 +35,12 @@ pub async fn get_availability(
     Ok(Json(AvailabilityView::new(&app.policy, loaded, now)))
 }
 
-/// What can be sold of several SKUs now, in the order asked.
+/// What can be sold of several SKUs now, in the order asked. It changes nothing, so an
+/// `Idempotency-Key` means nothing to it: each request is answered with the figures of its time.
 #[utoipa::path(post, path = "/v1/availability", tag = "stock", request_body = QueryAvailability,
     responses((status = 200, body = List<AvailabilityView>), Problems))]
 pub async fn query_availability(
     State(app): State<Shared>,
-    _: Call,
     body: Body,
 ) -> Result<Json<List<AvailabilityView>>, Problem> {
     let asked = read(body.text())?;

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
-use super::{order_answer, order_id};
+use super::{act_on_order, order_answer, order_id};
 use crate::domain::command::Command;
 use crate::domain::order::CancelReason;
 use crate::http::Shared;
@@ -73,13 +73,12 @@ pub async fn cancel_line(
     call: Call,
     body: Body,
 ) -> Result<Response, Problem> {
-    let order = order_id(&id)?;
-    let turn = Turn::begin(&app, call, &body, Keep::ForEver)?;
-    let line = line_no(&order, &line_id).ok_or_else(|| Problem::not_found("line"))?;
-    let quantity = read_quantity(body.text())?;
-    let render = order_answer(turn.now);
-    let command = Command::CancelLine { order, line, quantity };
-    turn.act(command, render).await
+    act_on_order(&app, &id, call, &body, Keep::ForEver, |order, text| {
+        let line = line_no(&order, &line_id).ok_or_else(|| Problem::not_found("line"))?;
+        let quantity = read_quantity(text)?;
+        Ok(Command::CancelLine { order, line, quantity })
+    })
+    .await
 }
 
 fn read_quantity(text: &str) -> Result<i64, Problem> {

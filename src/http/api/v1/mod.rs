@@ -2,16 +2,18 @@
 //! lets the engine decide, and shows the outcome; it decides nothing itself.
 
 use axum::http::StatusCode;
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::clock::Timestamp;
+use crate::domain::command::Command;
 use crate::domain::names::{OrderId, SkuKey};
 use crate::domain::outcome::{Outcome, Touch};
 use crate::engine::KeptAnswer;
 use crate::http::Shared;
-use crate::http::extract::sku_key;
-use crate::http::idempotency::{answer, unexpected};
+use crate::http::extract::{Body, sku_key};
+use crate::http::idempotency::{Call, Keep, Turn, answer, unexpected};
 use crate::http::problem::Problem;
 use crate::http::view::order::OrderView;
 
@@ -95,6 +97,22 @@ fn number_id(text: &str, what: &str) -> Result<i64, Problem> {
 /// The SKU of a path, normalised.
 fn path_sku(text: &str) -> Result<SkuKey, Problem> {
     sku_key(text).map_err(|message| Problem::invalid_field("sku", message))
+}
+
+/// Runs the command about an order that `read` makes of the body, and shows the order.
+async fn act_on_order(
+    app: &Shared,
+    id: &str,
+    call: Call,
+    body: &Body,
+    keep: Keep,
+    read: impl FnOnce(OrderId, &str) -> Result<Command, Problem>,
+) -> Result<Response, Problem> {
+    let order = order_id(id)?;
+    let turn = Turn::begin(app, call, body, keep)?;
+    let command = read(order, body.text())?;
+    let render = order_answer(turn.now);
+    turn.act(command, render).await
 }
 
 /// Shows an order's outcome, as of the request's time.

@@ -45,6 +45,19 @@ fn read(text: &str) -> Result<(What, String), Problem> {
     report.finish(what.zip(reason))
 }
 
+/// Sets a switch as the body says, and shows whose it is.
+async fn set(
+    app: &Shared,
+    call: Call,
+    body: &Body,
+    command: impl FnOnce(What, String) -> Command,
+    render: impl Fn(&Outcome) -> KeptAnswer + Clone + Send + Sync + 'static,
+) -> Result<Response, Problem> {
+    let turn = Turn::begin(app, call, body, Keep::Day)?;
+    let (what, reason) = read(body.text())?;
+    turn.act(command(what, reason), render).await
+}
+
 fn supplier_answer(id: SourceId) -> impl Fn(&Outcome) -> KeptAnswer + Clone + Send + Sync {
     move |outcome| match outcome {
         Outcome::Supplier(paused) => answer(
@@ -67,9 +80,8 @@ pub async fn pause_sku(
     body: Body,
 ) -> Result<Response, Problem> {
     let sku = path_sku(&sku)?;
-    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    let (what, reason) = read(body.text())?;
-    turn.act(Command::PauseSku { sku, what, reason }, sku_answer).await
+    let command = |what, reason| Command::PauseSku { sku, what, reason };
+    set(&app, call, &body, command, sku_answer).await
 }
 
 /// Sell or buy a SKU again.
@@ -84,9 +96,8 @@ pub async fn resume_sku(
     body: Body,
 ) -> Result<Response, Problem> {
     let sku = path_sku(&sku)?;
-    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    let (what, reason) = read(body.text())?;
-    turn.act(Command::ResumeSku { sku, what, reason }, sku_answer).await
+    let command = |what, reason| Command::ResumeSku { sku, what, reason };
+    set(&app, call, &body, command, sku_answer).await
 }
 
 /// Stop selling from or buying at a supplier.
@@ -101,11 +112,9 @@ pub async fn pause_supplier(
     body: Body,
 ) -> Result<Response, Problem> {
     let (supplier, _) = configured(&app, &id)?;
-    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    let (what, reason) = read(body.text())?;
     let render = supplier_answer(supplier.clone());
-    let command = Command::PauseSupplier { supplier, what, reason };
-    turn.act(command, render).await
+    let command = |what, reason| Command::PauseSupplier { supplier, what, reason };
+    set(&app, call, &body, command, render).await
 }
 
 /// Sell from or buy at a supplier again.
@@ -120,11 +129,9 @@ pub async fn resume_supplier(
     body: Body,
 ) -> Result<Response, Problem> {
     let (supplier, _) = configured(&app, &id)?;
-    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    let (what, reason) = read(body.text())?;
     let render = supplier_answer(supplier.clone());
-    let command = Command::ResumeSupplier { supplier, what, reason };
-    turn.act(command, render).await
+    let command = |what, reason| Command::ResumeSupplier { supplier, what, reason };
+    set(&app, call, &body, command, render).await
 }
 
 #[cfg(test)]

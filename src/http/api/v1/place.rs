@@ -1,7 +1,7 @@
 //! `POST /v1/orders`: places an order and holds its stock, all lines or none.
 
 use axum::extract::State;
-use axum::http::HeaderValue;
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -14,12 +14,13 @@ use crate::domain::money::Currency;
 use crate::domain::names::OrderId;
 use crate::domain::order::{Customer, ShortPolicy};
 use crate::domain::outcome::{Outcome, Touch};
-use crate::engine::{Envelope, Reply};
+use crate::engine::{Envelope, KeptAnswer, Reply};
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Report, Value};
-use crate::http::idempotency::{Call, Keep, REPLAYED, Turn, respond};
+use crate::http::idempotency::{Call, Keep, Turn, answer, plain, replayed, respond};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::order::OrderView;
+use crate::storage::reads::orders::{self, Filter};
 
 /// An order as a storefront places it. Money is in `currency`.
 #[derive(ToSchema)]
@@ -95,15 +96,39 @@ async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Proble
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let mut placement = read(body.text(), OrderId::from(app.ids.next(turn.now)))?;
     placement.idempotency = turn.placement_key();
+    let named = Filter {
+        channel: Some(placement.channel.clone()),
+        external_id: Some(placement.external_id.clone()),
+        ..Filter::default()
+    };
+    let render = order_answer(turn.now);
+    let idempotency = turn.idempotency(move |outcome| match outcome {
+        // The order itself keeps the key that made it.
+        Outcome::Order { touch: Touch::Created | Touch::Replayed, .. } => None,
+        outcome => Some(render(outcome)),
+    });
     let command = Command::Place(Box::new(placement));
-    let reply = app.engine.submit(Envelope::from(command)).await?;
-    let replayed = matches!(&reply, Reply::Outcome(Outcome::Order { touch: Touch::Replayed, .. }));
-    let mut response = respond(&reply, order_answer(turn.now));
-    if replayed {
-        let headers = response.headers_mut();
-        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    let reply = app.engine.submit(Envelope { command, fence: None, idempotency }).await?;
+    match reply {
+        Reply::Outcome(Outcome::Order { touch: Touch::Replayed, .. }) => {
+            Ok(replayed(respond(&reply, order_answer(turn.now))))
+        }
+        Reply::Outcome(_) => Ok(respond(&reply, order_answer(turn.now))),
+        Reply::Kept(kept) => Ok(replayed(plain(as_it_is_now(app, &named, &turn, kept).await?))),
     }
-    Ok(response)
+}
+
+/// The first answer with the order as it is now: it names the same order, which is never deleted.
+async fn as_it_is_now(
+    app: &Shared,
+    named: &Filter,
+    turn: &Turn,
+    kept: KeptAnswer,
+) -> Result<KeptAnswer, Problem> {
+    let orders = orders::list(&app.db, named, None, 1).await?;
+    let Some(order) = orders.first() else { return Ok(kept) };
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
+    Ok(answer(status, &OrderView::new(order, turn.now)))
 }
 
 /// A refused placement that carried a payment says that the money was not recorded, unless that

@@ -4,13 +4,13 @@ use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
-use super::{order_answer, order_id};
+use super::{act_on_order, order_answer, order_id};
 use crate::domain::command::{Action, Command};
 use crate::domain::supply::Address;
 use crate::engine::Envelope;
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
-use crate::http::idempotency::{Call, Keep, Turn, respond};
+use crate::http::idempotency::{Call, Keep, respond};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::order::OrderView;
 
@@ -107,11 +107,10 @@ pub async fn decide_order(
     call: Call,
     body: Body,
 ) -> Result<Response, Problem> {
-    let order = order_id(&id)?;
-    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    let action = read_action(body.text())?;
-    let render = order_answer(turn.now);
-    turn.act(Command::Decide { order, action }, render).await
+    act_on_order(&app, &id, call, &body, Keep::Day, |order, text| {
+        read_action(text).map(|action| Command::Decide { order, action })
+    })
+    .await
 }
 
 fn read_action(text: &str) -> Result<Action, Problem> {
@@ -138,11 +137,10 @@ pub async fn complete_order(
     call: Call,
     body: Body,
 ) -> Result<Response, Problem> {
-    let order = order_id(&id)?;
-    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
-    read_nothing(body.text())?;
-    let render = order_answer(turn.now);
-    turn.act(Command::Complete { order }, render).await
+    act_on_order(&app, &id, call, &body, Keep::Day, |order, text| {
+        read_nothing(text).map(|()| Command::Complete { order })
+    })
+    .await
 }
 
 /// A body without members, or none.

@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
-use super::{order_answer, order_id};
+use super::act_on_order;
 use crate::domain::command::Command;
 use crate::domain::names::OrderId;
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report, Value};
-use crate::http::idempotency::{Call, Keep, Turn};
+use crate::http::idempotency::{Call, Keep};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::line_no;
 use crate::http::view::order::OrderView;
@@ -43,14 +43,10 @@ pub async fn ship_order(
     call: Call,
     body: Body,
 ) -> Result<Response, Problem> {
-    let order = order_id(&id)?;
-    let turn = Turn::begin(&app, call, &body, Keep::ForEver)?;
-    let command = read(body.text(), order)?;
-    let render = order_answer(turn.now);
-    turn.act(command, render).await
+    act_on_order(&app, &id, call, &body, Keep::ForEver, read).await
 }
 
-fn read(text: &str, order: OrderId) -> Result<Command, Problem> {
+fn read(order: OrderId, text: &str) -> Result<Command, Problem> {
     let report = Report::default();
     let body = Object::of_body(text, &report)?;
     let lines = body.required("lines").and_then(|v| v.array(1..=100));
@@ -101,7 +97,7 @@ mod tests {
         let text = r#"{"lines":[{"line_id":"o.2","quantity":1},{"line_id":"o.1","quantity":3}],
             "carrier":"SF","tracking_number":"SF1"}"#;
         assert_eq!(
-            read(text, "o".into()),
+            read("o".into(), text),
             Ok(Command::Ship {
                 order: "o".into(),
                 lines: vec![(2, 1), (1, 3)],
@@ -111,10 +107,10 @@ mod tests {
         );
         let text = r#"{"lines":[{"line_id":"o.2","quantity":1},{"line_id":"o.2","quantity":3}],
             "carrier":"SF","tracking_number":"SF1"}"#;
-        let problem = read(text, "o".into()).expect_err("refused");
+        let problem = read("o".into(), text).expect_err("refused");
         assert_eq!(problem.body()["errors"][0]["field"], "lines[1].line_id");
         let text = r#"{"lines":[{"line_id":"p.2","quantity":0}],"carrier":""}"#;
-        let errors = read(text, "o".into()).expect_err("refused").body()["errors"].clone();
+        let errors = read("o".into(), text).expect_err("refused").body()["errors"].clone();
         let fields: Vec<_> =
             errors.as_array().expect("a list").iter().map(|e| &e["field"]).collect();
         assert_eq!(fields, ["lines[0].line_id", "lines[0].quantity", "carrier", "tracking_number"]);

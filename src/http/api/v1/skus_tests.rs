@@ -1,41 +1,11 @@
 //! SKUs read and refused.
 
 use super::*;
-use crate::clock::Span;
 use crate::domain::policy::Terms;
 use serde_json::json;
 
 fn policy() -> Policy {
-    let minute = Span::minutes(1);
-    let terms = Terms {
-        sync_interval: minute,
-        declared_lag: minute,
-        counts_at_order: false,
-        settle_margin: minute,
-        lookup_settle: minute,
-        unpaid_deadline: minute,
-        buffer: 0,
-        deliver_to: None,
-        request_timeout: minute,
-        currency: "CNY".into(),
-    };
-    Policy {
-        ttl_normal: minute,
-        ttl_hot: minute,
-        ttl_flash: minute,
-        payment_grace: minute,
-        confirm_delay: minute,
-        max_answer_age: minute,
-        retry_deadline: minute,
-        attention_deadline: minute,
-        ship_deadline: minute,
-        complete_after: minute,
-        low: 5,
-        recover: 8,
-        remind_every: minute,
-        refunds_by_provider: false,
-        suppliers: [("s1688".into(), terms)].into(),
-    }
+    Policy { suppliers: [("s1688".into(), Terms::default())].into(), ..Policy::default() }
 }
 
 fn sku(text: &str) -> Result<Sku, Vec<String>> {

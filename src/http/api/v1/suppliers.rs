@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::domain::names::SourceId;
 use crate::domain::policy::Terms;
 use crate::http::extract::{Body, Object, Param, Query, Report};
-use crate::http::idempotency::{Call, Keep, Turn};
+use crate::http::idempotency::{Call, Keep, Turn, answer, plain, replayed};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::supplier::{SupplierView, Tally};
@@ -84,13 +85,17 @@ pub async fn sync_supplier(
     Param(id): Param<String>,
     call: Call,
     body: Body,
-) -> Result<(StatusCode, Json<SyncView>), Problem> {
+) -> Result<Response, Problem> {
     let (id, _) = configured(&app, &id)?;
-    let _turn = Turn::begin(&app, call, &body, Keep::Day)?;
+    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let accept_suspect = read_sync(body.text())?;
-    app.operations.sync(&id, accept_suspect).await?;
     let view = SyncView { supplier: id.to_string(), accept_suspect };
-    Ok((StatusCode::ACCEPTED, Json(view)))
+    let owed = answer(StatusCode::ACCEPTED, &view);
+    let first = app.operations.sync(&id, accept_suspect, turn.keeping(&owed)).await?;
+    Ok(match first {
+        Some(first) => replayed(plain(first)),
+        None => plain(owed),
+    })
 }
 
 fn read_sync(text: &str) -> Result<bool, Problem> {
