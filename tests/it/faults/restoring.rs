@@ -34,8 +34,9 @@ async fn what_was_done_after_the_backup_is_found_and_not_done_again() {
     let said = w.home.run(&["restore-mark"]).await.ok();
     assert!(said.starts_with("restored at "), "{said}");
     let creates = w.sim.calls(Api::Create);
+    let waiting = "SELECT count(*) FROM orders WHERE state = 'paid'";
+    assert_eq!(w.number(waiting).await, 2, "the backup's");
     w.restart().await;
-    assert_eq!(w.state(&bought).await, "paid", "the backup's");
     w.until_purchase(&bought, "placed").await;
     w.until_state(&short, "cancelled").await;
     w.until("it is known", async |w| w.order(&short).await["refunds"][0]["state"] == "succeeded")
@@ -75,7 +76,9 @@ async fn a_cancel_after_a_restore_waits_until_it_is_known_whether_it_was_bought(
     w.home.run(&["restore-mark"]).await.ok();
     w.script(Api::List, &[Fault::Http { status: 503, effect: false }]);
     w.restart().await;
-    let (status, body) = w.post(&format!("/v1/orders/{id}/cancel"), serde_json::json!({})).await;
+    let (status, body) = w
+        .post(&format!("/v1/orders/{id}/cancel"), serde_json::json!({ "reason": "customer" }))
+        .await;
     assert_eq!((status, body["state"].as_str()), (202, Some("confirming")), "{body}");
     w.until_state(&id, "cancelled").await;
     assert!(w.sim.orders().iter().all(|o| o.closed.is_some()), "{:?}", w.sim.orders());
