@@ -5,6 +5,7 @@ mod conformance;
 mod demo;
 mod faults;
 mod jobs;
+mod proxy;
 mod simulation;
 mod suppliers;
 mod tidy;
