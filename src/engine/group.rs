@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply};
+use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply, Touched};
 use crate::clock::Clock;
 use crate::domain::command::Needs;
 use crate::domain::decide::decide;
@@ -180,7 +180,15 @@ impl Attempt {
         }
         let saved = storage::world::save(tx, &before, &world, now).await?;
         groups::keep(tx, deciding.new, now).await?;
-        let committed = Committed { levels: saved.levels, next_job: saved.next_job };
+        let touched = Touched {
+            levels: before.changed_levels(&world).cloned().collect(),
+            catalogue: before.has_other_catalogue(&world),
+        };
+        let committed = Committed {
+            levels: saved.levels,
+            next_job: saved.next_job,
+            touched: Arc::new(touched),
+        };
         let decided = Decided { results, committed };
         *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided.clone());
         Ok(decided)

@@ -9,6 +9,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Command;
 use crate::domain::outcome::{Outcome, Refusal};
 use crate::domain::policy::Policy;
+use crate::domain::stock::Level;
 use crate::ids::Ids;
 use crate::storage::Db;
 
@@ -99,7 +100,21 @@ pub struct Committed {
     pub levels: Vec<crate::domain::names::LevelId>,
     /// The earliest job owed.
     pub next_job: Option<Timestamp>,
+    /// What caches must know.
+    pub touched: Arc<Touched>,
 }
+
+/// What a group changed of what availability is made of, as it left it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// In whatever they were changed.
+    pub levels: Vec<Level>,
+    /// SKUs, aliases or stop switches were changed.
+    pub catalogue: bool,
+}
+
+/// Told of every commit before the replies go out and before anybody else; must be quick.
+pub type OnCommit = Arc<dyn Fn(&Committed) + Send + Sync>;
 
 /// The engine's handle; cheap to clone.
 #[derive(Clone)]
@@ -118,6 +133,7 @@ pub struct Parts {
     pub max_queued: usize,
     /// Every purchase is looked up before it is created (after a restore from backup).
     pub look_up_first: bool,
+    pub on_commit: OnCommit,
 }
 
 impl Engine {
@@ -133,6 +149,7 @@ impl Engine {
             queue: Arc::clone(&queue),
             committed: committed.clone(),
             look_up_first: parts.look_up_first,
+            on_commit: parts.on_commit,
         };
         (Engine { queue, committed }, writer.run())
     }

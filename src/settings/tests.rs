@@ -48,7 +48,7 @@ fn the_defaults_stand_alone_and_are_those_of_the_contract() {
     assert!(s.server.keys.is_empty());
     assert_eq!((s.limits.requests_per_second, s.limits.max_queued_commands), (0, 20_000));
     assert_eq!(s.storage.url, "sqlite://data/stockhold.db");
-    assert_eq!(s.coordination.url, "memory:");
+    assert!(matches!(s.coordination, CoordinationSettings::Memory));
     assert_eq!(s.holds.ttl_normal, Span::minutes(30));
     assert_eq!(s.holds.ttl_hot, Span::minutes(12));
     assert_eq!(s.holds.ttl_flash, Span::minutes(5));

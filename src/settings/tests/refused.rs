@@ -53,15 +53,7 @@ fn a_blank_zero_or_negative_time_to_live_stops_the_start() {
 #[test]
 fn what_is_not_built_is_refused_by_name() {
     let cases = [
-        (
-            "coordination.url = \"redis://h:6379/0\"",
-            "`coordination.url`: `redis://` is not built yet",
-        ),
         ("storage.url = \"postgres://u:p@h/db\"", "`storage.url`: `postgres://` is not built yet"),
-        (
-            "limits.requests_per_second = 5",
-            "`limits.requests_per_second`: `a limit` is not built yet; only 0 is",
-        ),
         (
             "alerts.channels = [{ type = \"slack\" }]",
             "`alerts.channels.0.type`: `slack` is not built yet",
@@ -139,6 +131,18 @@ fn keys_that_cannot_work_together_are_named() {
         (
             "storage.url = \"sqlite::memory:\"".to_owned(),
             "`storage.url`: must be sqlite:// and the path of a file",
+        ),
+        (
+            "coordination.url = \"redis://h/orders\"".to_owned(),
+            "`coordination.url`: must be memory:, or redis://host:port/number (rediss:// with TLS)",
+        ),
+        (
+            "coordination.url = \"memcached://h\"".to_owned(),
+            "`coordination.url`: must be memory:, or redis://host:port/number (rediss:// with TLS)",
+        ),
+        (
+            "limits.requests_per_second = -1".to_owned(),
+            "`limits.requests_per_second`: -1 is out of range",
         ),
         ("server = 5".to_owned(), "`server`: must be a table"),
     ];

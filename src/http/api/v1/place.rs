@@ -5,21 +5,24 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 use utoipa::ToSchema;
 
 use super::order_answer;
 use super::progress::{AddressBody, read_address};
+use crate::coordination::{Submission, Submitted};
 use crate::domain::command::{Capture, Command, Placement, PlacementLine};
 use crate::domain::money::Currency;
 use crate::domain::names::OrderId;
 use crate::domain::order::{Customer, ShortPolicy};
 use crate::domain::outcome::{Outcome, Touch};
-use crate::engine::{Envelope, Reply};
+use crate::engine::{self, Reply};
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Report, Value};
 use crate::http::idempotency::{Call, Keep, REPLAYED, Turn, respond};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::order::OrderView;
+use crate::storage::reads::orders::{self, Filter};
 
 /// An order as a storefront places it. Money is in `currency`.
 #[derive(ToSchema)]
@@ -95,15 +98,62 @@ async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Proble
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let mut placement = read(body.text(), OrderId::from(app.ids.next(turn.now)))?;
     placement.idempotency = turn.placement_key();
-    let command = Command::Place(Box::new(placement));
-    let reply = app.engine.submit(Envelope::from(command)).await?;
-    let replayed = matches!(&reply, Reply::Outcome(Outcome::Order { touch: Touch::Replayed, .. }));
+    let guarded = guard(app, &placement).await?;
+    let reply = submit(app, Command::Place(Box::new(placement)), guarded).await?;
+    let replayed = touch(&reply) == Some(Touch::Replayed);
     let mut response = respond(&reply, order_answer(turn.now));
     if replayed {
         let headers = response.headers_mut();
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// The order's turn among those that look like it; `None` when it names no customer.
+///
+/// # Errors
+/// `429 duplicate_submission`; never for an order that is there already, since a repeat is answered.
+async fn guard(app: &Shared, placement: &Placement) -> Result<Option<Submitted>, Problem> {
+    let Some(submission) = Submission::of(placement) else { return Ok(None) };
+    let submitted = app.coordination.submit(submission).await;
+    let Some(wait) = submitted.duplicate_for else { return Ok(Some(submitted)) };
+    let named = Filter {
+        channel: Some(placement.channel.clone()),
+        external_id: Some(placement.external_id.clone()),
+        ..Filter::default()
+    };
+    if orders::list(&app.db, &named, None, 1).await?.is_empty() {
+        submitted.refused();
+        return Err(Problem::duplicate_submission(wait));
+    }
+    Ok(Some(submitted))
+}
+
+/// Submits it. What was accepted is remembered by the guard before it is answered, and also when the
+/// caller has hung up meanwhile, as an impatient one does.
+async fn submit(
+    app: &Shared,
+    command: Command,
+    guarded: Option<Submitted>,
+) -> Result<Reply, engine::Error> {
+    let Some(guarded) = guarded else { return app.engine.submit(command.into()).await };
+    let engine = app.engine.clone();
+    let submitting = async move {
+        let reply = engine.submit(command.into()).await?;
+        if touch(&reply) == Some(Touch::Created) {
+            guarded.accepted().await;
+        }
+        Ok(reply)
+    };
+    let submitting = tokio::spawn(submitting.in_current_span());
+    submitting.await.unwrap_or(Err(engine::Error::OutcomeUnknown))
+}
+
+fn touch(reply: &Reply) -> Option<Touch> {
+    match reply {
+        Reply::Outcome(Outcome::Order { touch, .. }) => Some(*touch),
+        _ => None,
+    }
 }
 
 /// A refused placement that carried a payment says that the money was not recorded, unless that
