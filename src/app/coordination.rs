@@ -48,9 +48,7 @@ fn scope(storage: &str, clock: &Clock, ids: &Ids) -> String {
 /// Tells the cache of every commit before its replies go out.
 pub fn follower(coordination: &Coordination) -> OnCommit {
     let coordination = coordination.clone();
-    Arc::new(move |committed| {
-        coordination.committed(&committed.touched.levels, committed.touched.catalogue);
-    })
+    Arc::new(move |touched| coordination.committed(&touched.levels, touched.catalogue))
 }
 
 #[cfg(test)]

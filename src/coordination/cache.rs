@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::MAX_AGE;
 use super::recent::{MOST, Recent};
@@ -29,7 +29,15 @@ pub struct Definition {
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     at: Duration,
+    /// The same by the machine's clock, whatever a test makes of time: Redis has no part in that.
+    instant: Instant,
     commits: u64,
+}
+
+impl Begun {
+    pub(super) fn instant(&self) -> Instant {
+        self.instant
+    }
 }
 
 struct Entry {
@@ -95,13 +103,7 @@ impl Cache {
 
     pub fn begin(&self) -> Begun {
         let at = self.ticks.now();
-        Begun { at, commits: self.known().commits }
-    }
-
-    /// How long what was read may still be shown.
-    pub fn left(&self, begun: &Begun) -> Option<Duration> {
-        let left = MAX_AGE.checked_sub(self.ticks.now().saturating_sub(begun.at))?;
-        (!left.is_zero()).then_some(left)
+        Begun { at, instant: Instant::now(), commits: self.known().commits }
     }
 
     /// Those of the levels that may be shown.
@@ -121,10 +123,9 @@ impl Cache {
 
     /// Keeps what was read from the database; answers what is worth telling others.
     pub fn keep(&self, begun: &Begun, levels: Vec<Level>) -> Vec<Arc<Level>> {
-        let Some(_) = self.left(begun) else { return Vec::new() };
         let now = self.ticks.now();
         let mut known = self.known();
-        if begun.commits < known.lost {
+        if begun.commits < known.lost || now.saturating_sub(begun.at) >= MAX_AGE {
             return Vec::new();
         }
         let mut kept = Vec::with_capacity(levels.len());

@@ -26,12 +26,10 @@ fn a_figure_is_shown_for_five_seconds_after_its_read_began() {
     let begun = cache.begin();
     clock.advance(Span::secs(2));
     assert_eq!(cache.keep(&begun, vec![level("main:A", 1)]).len(), 1);
-    assert_eq!(cache.left(&begun), Some(Duration::from_secs(3)));
     clock.advance(Span::millis(2_999));
     assert_eq!(shown(&cache, "main:A"), Some(1));
     clock.advance(Span::millis(1));
     assert_eq!(shown(&cache, "main:A"), None);
-    assert_eq!(cache.left(&begun), None);
     // What took so long to read is not shown at all.
     assert_eq!(cache.keep(&begun, vec![level("main:A", 2)]), Vec::new());
     assert_eq!(shown(&cache, "main:A"), None);

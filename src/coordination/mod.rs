@@ -203,9 +203,8 @@ impl Coordination {
             .increment(u64::try_from(levels.len()).unwrap_or(u64::MAX));
         self.0.cache.define(&begun, definitions);
         let kept = self.0.cache.keep(&begun, levels);
-        let left = self.0.cache.left(&begun);
-        if let (Some(redis), Some(left)) = (&self.0.redis, left) {
-            redis.keep_levels(&kept, left).await;
+        if let Some(redis) = &self.0.redis {
+            redis.keep_levels(&kept, begun.instant()).await;
         }
     }
 

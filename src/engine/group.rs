@@ -23,6 +23,7 @@ pub(super) type Results = Vec<Result<Reply, Error>>;
 pub(super) struct Decided {
     pub results: Results,
     pub committed: Committed,
+    pub touched: Arc<Touched>,
 }
 
 /// Why a transaction was given up.
@@ -184,12 +185,8 @@ impl Attempt {
             levels: before.changed_levels(&world).cloned().collect(),
             catalogue: before.has_other_catalogue(&world),
         };
-        let committed = Committed {
-            levels: saved.levels,
-            next_job: saved.next_job,
-            touched: Arc::new(touched),
-        };
-        let decided = Decided { results, committed };
+        let committed = Committed { levels: saved.levels, next_job: saved.next_job };
+        let decided = Decided { results, committed, touched: Arc::new(touched) };
         *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided.clone());
         Ok(decided)
     }

@@ -100,11 +100,9 @@ pub struct Committed {
     pub levels: Vec<crate::domain::names::LevelId>,
     /// The earliest job owed.
     pub next_job: Option<Timestamp>,
-    /// What caches must know.
-    pub touched: Arc<Touched>,
 }
 
-/// What a group changed of what availability is made of, as it left it.
+/// What a committed group changed of what availability is made of, as it left it: for caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     /// In whatever they were changed.
@@ -114,7 +112,7 @@ pub struct Touched {
 }
 
 /// Told of every commit before the replies go out and before anybody else; must be quick.
-pub type OnCommit = Arc<dyn Fn(&Committed) + Send + Sync>;
+pub type OnCommit = Arc<dyn Fn(&Touched) + Send + Sync>;
 
 /// The engine's handle; cheap to clone.
 #[derive(Clone)]

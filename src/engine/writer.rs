@@ -52,7 +52,7 @@ impl Writer {
             let mut group = Group::new(self.ids.next(self.clock.now()), commands);
             match self.settle(&mut group).await {
                 Ok(decided) => {
-                    (self.on_commit)(&decided.committed);
+                    (self.on_commit)(&decided.touched);
                     // Followers hear of it first: who has a reply can rely on the rest going on.
                     let _ = self.committed.send(decided.committed);
                     for (reply, result) in replies.into_iter().zip(decided.results) {

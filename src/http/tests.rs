@@ -16,7 +16,7 @@ use super::health::{Check, Condition};
 use super::operations::Refused;
 use super::*;
 use crate::clock::{Span, Timestamp};
-use crate::coordination::{self, Coordination};
+use crate::coordination::{Coordination, Options as Calm};
 use crate::domain::names::SourceId;
 use crate::engine::Parts;
 use crate::settings::{KeySettings, Role};
@@ -91,17 +91,13 @@ fn policy() -> Policy {
 }
 
 async fn server() -> Server {
-    server_with(coordination::Options::default()).await
-}
-
-async fn server_with(options: coordination::Options) -> Server {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite://{}/test.db", folder.path().display());
     let db = Db::open(&url, &Options::default()).expect("opens");
     db.migrate().await.expect("migrates");
     let clock = Clock::manual(Timestamp::from_secs(1_800_000_000));
     let (ids, policy) = (Ids::seeded(1), Arc::new(policy()));
-    let coordination = Coordination::memory(&clock, &options);
+    let coordination = Coordination::memory(&clock, &Calm::default());
     let cache = coordination.clone();
     let (engine, writer) = Engine::new(Parts {
         db: db.clone(),
@@ -110,9 +106,7 @@ async fn server_with(options: coordination::Options) -> Server {
         policy: Arc::clone(&policy),
         max_queued: 100,
         look_up_first: false,
-        on_commit: Arc::new(move |committed| {
-            cache.committed(&committed.touched.levels, committed.touched.catalogue);
-        }),
+        on_commit: Arc::new(move |touched| cache.committed(&touched.levels, touched.catalogue)),
     });
     tokio::spawn(writer);
     let key = |name: &str, role, key: &str| KeySettings {

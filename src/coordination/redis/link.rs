@@ -6,7 +6,7 @@
 //! looks alive for many minutes: waiting for it to be repaired is what a connection manager would do.)
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -32,6 +32,8 @@ const PROBE: (&str, u64) = ("stockhold:probe", 10_000);
 struct State {
     connection: Option<MultiplexedConnection>,
     number: u64,
+    /// Redis's clock when it last told it, and when that reached us.
+    time: Option<(Duration, Instant)>,
 }
 
 pub(super) struct Link {
@@ -63,7 +65,7 @@ impl Link {
             client,
             config,
             patience,
-            state: Mutex::new(State { connection: None, number: 0 }),
+            state: Mutex::new(State { connection: None, number: 0, time: None }),
             closed: Notify::new(),
         })
     }
@@ -118,17 +120,19 @@ impl Link {
 
     /// Looks whether Redis takes writes: over the connection in use, or over a new one.
     pub async fn look(&self) {
-        let mut write = redis::cmd("SET");
-        write.arg(PROBE.0).arg(1).arg("PX").arg(PROBE.1);
-        if self.is_up() {
-            self.query::<()>(&write).await;
+        if let Some((mut connection, number)) = self.connection() {
+            let answer = timeout(self.patience, probe(&mut connection)).await;
+            if let Some(time) = self.judge(number, answer) {
+                self.state().time = Some((time, Instant::now()));
+            }
             return;
         }
-        match self.open(&write).await {
-            Ok(connection) => {
+        match self.open().await {
+            Ok((connection, time)) => {
                 let mut state = self.state();
                 state.connection = Some(connection);
                 state.number = state.number.saturating_add(1);
+                state.time = Some((time, Instant::now()));
                 drop(state);
                 metrics::gauge!("stockhold_coordination_degraded").set(0.0);
                 tracing::info!("Redis answers");
@@ -137,14 +141,24 @@ impl Link {
         }
     }
 
-    /// A new connection on which a write was answered in time.
-    async fn open(&self, write: &Cmd) -> Result<MultiplexedConnection, String> {
+    /// A new connection on which a write was answered in time, and Redis's time.
+    async fn open(&self) -> Result<(MultiplexedConnection, Duration), String> {
         let opened = self.client.get_multiplexed_async_connection_with_config(&self.config);
         let opened = timeout(CONNECT, opened).await.map_err(|_| "no connection in time")?;
         let mut connection = opened.map_err(|e| e.to_string())?;
-        let answer = timeout(self.patience, write.query_async::<()>(&mut connection)).await;
-        answer.map_err(|_| "no answer in time")?.map_err(|e| e.to_string())?;
-        Ok(connection)
+        let answer = timeout(self.patience, probe(&mut connection)).await;
+        let time = answer.map_err(|_| "no answer in time")?.map_err(|e| e.to_string())?;
+        Ok((connection, time))
+    }
+
+    /// What Redis's clock showed at `instant`, since its epoch, or some milliseconds before that;
+    /// never more.
+    pub fn time_at(&self, instant: Instant) -> Option<Duration> {
+        let (time, received) = self.state().time?;
+        match instant.checked_duration_since(received) {
+            Some(later) => time.checked_add(later),
+            None => time.checked_sub(received.saturating_duration_since(instant)),
+        }
     }
 
     /// Looks again and again, until `stopping`.
@@ -163,4 +177,13 @@ impl Link {
             }
         }
     }
+}
+
+/// Writes, and asks for the time.
+async fn probe(connection: &mut MultiplexedConnection) -> Result<Duration, RedisError> {
+    let (key, life) = PROBE;
+    let mut both = redis::pipe();
+    both.cmd("SET").arg(key).arg(1).arg("PX").arg(life).ignore().cmd("TIME");
+    let ((secs, micros),): ((u64, u32),) = both.query_async(connection).await?;
+    Ok(Duration::new(secs, micros.saturating_mul(1_000)))
 }

@@ -6,7 +6,7 @@
 //! below `stockhold:<scope>:` `level:<id>`, `placed:<fingerprint>` and `lock:<id>`.
 
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Script;
 use tokio_util::sync::CancellationToken;
@@ -48,16 +48,20 @@ static READ: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Sets each level that is not older than what is there: life, then version, as_of and value of each.
+/// Sets each level that is not older than what is there, until a time of Redis's clock in milliseconds:
+/// that, then version, as_of and value of each. A script that arrives late sets nothing.
 static KEEP: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "for i, key in ipairs(KEYS) do
+        "local time = redis.call('TIME')
+         local left = math.floor(tonumber(ARGV[1]) - time[1] * 1000 - time[2] / 1000)
+         if left <= 0 then return end
+         for i, key in ipairs(KEYS) do
              local version, as_of = tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])
              local there = redis.call('GET', key) or ''
              local v, a = string.match(there, '^(%d+) (-?%d+) ')
              v, a = tonumber(v), tonumber(a)
              if not v or version > v or (version == v and as_of >= a) then
-                 redis.call('SET', key, ARGV[3 * i + 1], 'PX', ARGV[1])
+                 redis.call('SET', key, ARGV[3 * i + 1], 'PX', left)
              end
          end",
     )
@@ -157,13 +161,11 @@ impl Redis {
         Some(found.collect())
     }
 
-    /// Keeps levels that were read, for as long as they may still be shown.
-    pub async fn keep_levels(&self, levels: &[impl AsRef<Level>], left: Duration) {
-        if levels.is_empty() || millis(left) == 0 {
-            return;
-        }
+    /// Keeps levels for as long as they may be shown, whose reading began at `began`.
+    pub async fn keep_levels(&self, levels: &[impl AsRef<Level>], began: Instant) {
+        let Some(time) = self.link.time_at(began).filter(|_| !levels.is_empty()) else { return };
         let mut call = KEEP.prepare_invoke();
-        call.arg(millis(left));
+        call.arg(millis(time.saturating_add(MAX_AGE)));
         for level in levels.iter().map(AsRef::as_ref) {
             let (version, as_of, text) = figures::write(level);
             call.key(self.level(&level.id)).arg(version).arg(as_of).arg(text);

@@ -223,6 +223,14 @@ fn risky_pairs_are_warned_about() {
         warnings(&plain),
         ["`suppliers.0.gateway`: is plain http: secrets and addresses can be read on the way"]
     );
+    let redis = |url: &str| warnings(&format!("coordination.url = \"{url}\""));
+    assert_eq!(
+        redis("redis://:secret@redis.example:6379/0"),
+        ["`coordination.url`: is not rediss://: the password can be read on the way"]
+    );
+    for url in ["redis://h:6379/0", "rediss://:secret@h", "redis://:secret@127.0.0.1/1"] {
+        assert_eq!(redis(url), Vec::<String>::new(), "{url}");
+    }
     let near = format!("{SUPPLIER}gateway = \"http://127.0.0.1:9/openapi\"\n");
     assert_eq!(warnings(&near), Vec::<String>::new());
 }

@@ -75,7 +75,9 @@ async fn of_two_at_once_one_is_accepted_and_what_was_refused_is_not_in_the_way()
         let (accepted, others): (Vec<_>, Vec<_>) =
             answers.into_iter().partition(|answer| answer.status == 201);
         assert_eq!((accepted.len(), others.len()), (1, 2));
-        others.into_iter().for_each(|answer| drop(refused_as_duplicate(answer)));
+        for answer in others {
+            refused_as_duplicate(answer);
+        }
     }
     assert_eq!(daemon.figures("W1").await, (100, 10, 0, 90));
     home.check_books().await;

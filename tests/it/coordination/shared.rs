@@ -37,6 +37,7 @@ on_both! {
     an_accepted_order_is_known_to_the_other: 0,
     an_order_that_was_not_accepted_is_not_in_the_way: 0,
     what_one_read_the_other_shows: 0,
+    what_was_read_long_ago_is_not_kept: 0,
     an_older_figure_never_replaces_a_newer_one: 0,
     what_was_committed_is_shown_as_it_was_committed: 0,
     a_key_is_kept_from_others_and_passes_to_a_successor: 0,
@@ -133,6 +134,14 @@ async fn what_one_read_the_other_shows(pair: Pair) {
         let gone = async || version(replica, "main:A").await.is_none();
         eventually("it is too old to be shown", gone).await;
     }
+}
+
+async fn what_was_read_long_ago_is_not_kept(pair: Pair) {
+    let begun = pair.a.begin();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    pair.a.keep(begun, Vec::new(), vec![level("main:A", 1)]).await;
+    assert_eq!(version(&pair.a, "main:A").await, None);
+    assert_eq!(version(&pair.b, "main:A").await, None);
 }
 
 async fn an_older_figure_never_replaces_a_newer_one(pair: Pair) {
