@@ -6,7 +6,7 @@
 //! - `app`, `demo`, `cli`: the composition root and the commands of the command line
 //! - `http`, `jobs`: requests and owed work, turned into commands; their answers shown or done
 //! - `engine`: groups commands into transactions, replies after the commit
-//! - `storage`, and the ports `suppliers`, `refunds`, `alerts`
+//! - `storage`, and the ports `suppliers`, `refunds`, `alerts`, `coordination`
 //! - `domain`: pure; `domain::decide` is where all rules are
 //! - `settings`, `catalogue`, `ids`, `clock`, `lifecycle`, `telemetry`: what the others stand on
 //!
@@ -20,6 +20,7 @@ pub mod app;
 pub mod catalogue;
 pub mod cli;
 pub mod clock;
+pub mod coordination;
 pub mod demo;
 pub mod domain;
 pub mod engine;

@@ -133,10 +133,13 @@ pub struct StorageSettings {
     pub url: String,
 }
 
+/// What replicas share beside the database.
 #[derive(Clone, Debug)]
-pub struct CoordinationSettings {
-    /// `memory:`.
-    pub url: String,
+pub enum CoordinationSettings {
+    /// Nothing: `memory:`.
+    Memory,
+    /// `redis://` or `rediss://`; secret, since it may hold a password.
+    Redis { url: SecretString },
 }
 
 #[derive(Clone, Debug)]

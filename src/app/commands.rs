@@ -147,6 +147,7 @@ async fn import_rows(
         policy: Arc::new(policy::policy(settings)),
         max_queued: settings.limits.max_queued_commands,
         restored_at: store.epoch.restored_at(),
+        on_commit: Arc::new(|_| {}),
     });
     let writer = tokio::spawn(writer);
     let report = import::import(&engine, rows, set_quantities).await;

@@ -1,5 +1,6 @@
 //! A running daemon: store, engine, jobs and HTTP, started in this order and stopped in the other.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::operations::ByHand;
-use super::{policy, readiness, shared_clock, store, tokens};
+use super::{coordination, policy, readiness, shared_clock, store, tokens};
 use crate::clock::Clock;
+use crate::coordination::Coordination;
 use crate::domain::names::SourceId;
 use crate::engine::{Engine, Parts};
 use crate::http;
@@ -50,6 +52,8 @@ impl Daemon {
         let metrics = http::metrics::install().map_err(|e| e.to_string())?;
         let (db, ids) = (store.db.clone(), Ids::system());
         let rules = Arc::new(policy::policy(settings));
+        let coordination = coordination::open(settings, &clock, &store.epoch).await?;
+        life.supervise("coordination", watched(coordination.clone(), life.clone()));
         let (engine, writer) = Engine::new(Parts {
             db: db.clone(),
             clock: clock.clone(),
@@ -57,6 +61,7 @@ impl Daemon {
             policy: Arc::clone(&rules),
             max_queued: settings.limits.max_queued_commands,
             restored_at: store.epoch.restored_at(),
+            on_commit: coordination::follower(&coordination),
         });
         let writer = run_writer(writer, life);
         let adapters = tokens::adapters(settings, &clock, &db, life).await?;
@@ -64,6 +69,7 @@ impl Daemon {
             db: db.clone(),
             engine: Arc::new(engine.clone()),
             clock: clock.clone(),
+            coordination: coordination.clone(),
             policy: Arc::clone(&rules),
             suppliers: Arc::new(policy::ports(&adapters)),
             suspect_drop: Arc::new(
@@ -92,7 +98,8 @@ impl Daemon {
             ids: ids.clone(),
             keys: http::auth::Keys::new(&settings.server.keys),
             operations: Arc::new(ByHand { db: db.clone(), clock: clock.clone() }),
-            probe: readiness::probe(db.clone(), clock, ids, life),
+            probe: readiness::probe(db.clone(), coordination.clone(), clock, ids, life),
+            coordination,
             metrics,
             running: http::Running::default(),
         };
@@ -111,6 +118,11 @@ impl Daemon {
         self.db.close().await;
         drop(self.store);
     }
+}
+
+async fn watched(coordination: Coordination, life: Lifecycle) -> Result<(), Infallible> {
+    coordination.run(life.stopping()).await;
+    Ok(())
 }
 
 fn refunds(settings: &Settings, clock: &Clock) -> Result<Arc<dyn Provider>, String> {

@@ -1,6 +1,7 @@
 //! The composition root: from settings to a running daemon, and the commands of the command line.
 
 pub mod commands;
+mod coordination;
 pub mod daemon;
 pub mod import;
 mod operations;

@@ -1,5 +1,5 @@
-//! What `/readyz` says beside whether the store answers reads: whether it takes writes, coordination
-//! (in this process, so always there), and the schedules, by the watchdog's open alerts.
+//! What `/readyz` says beside whether the store answers reads: whether it takes writes, whether
+//! coordination is shared as it should be, and the schedules, by the watchdog's open alerts.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::coordination::Coordination;
 use crate::domain::alert::AlertKind;
 use crate::http::health::{Check, Condition, Probe};
 use crate::ids::Ids;
@@ -25,7 +26,13 @@ struct Seen {
 }
 
 /// The probe, and a supervised task that keeps it up to date.
-pub fn probe(db: Db, clock: Clock, ids: Ids, life: &Lifecycle) -> Probe {
+pub fn probe(
+    db: Db,
+    coordination: Coordination,
+    clock: Clock,
+    ids: Ids,
+    life: &Lifecycle,
+) -> Probe {
     let (seen, latest) = watch::channel(Seen::default());
     let stopping = life.stopping();
     life.supervise("readiness", async move {
@@ -59,7 +66,11 @@ pub fn probe(db: Db, clock: Clock, ids: Ids, life: &Lifecycle) -> Probe {
             let reason = format!("not run in time: {}", seen.missed.join(", "));
             Check::failed("schedules", Condition::Degraded, reason)
         };
-        vec![writes, Check::ready("coordination"), schedules]
+        let coordination = match coordination.condition() {
+            None => Check::ready("coordination"),
+            Some(reason) => Check::failed("coordination", Condition::Degraded, reason),
+        };
+        vec![writes, coordination, schedules]
     })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply};
+use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply, Touched};
 use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Needs;
 use crate::domain::decide::decide;
@@ -23,6 +23,7 @@ pub(super) type Results = Vec<Result<Reply, Error>>;
 pub(super) struct Decided {
     pub results: Results,
     pub committed: Committed,
+    pub touched: Arc<Touched>,
 }
 
 /// Why a transaction was given up.
@@ -180,8 +181,12 @@ impl Attempt {
         }
         let saved = storage::world::save(tx, &before, &world, now).await?;
         groups::keep(tx, deciding.new, now).await?;
+        let touched = Touched {
+            levels: before.changed_levels(&world).cloned().collect(),
+            catalogue: before.has_other_catalogue(&world),
+        };
         let committed = Committed { levels: saved.levels, next_job: saved.next_job };
-        let decided = Decided { results, committed };
+        let decided = Decided { results, committed, touched: Arc::new(touched) };
         *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided.clone());
         Ok(decided)
     }

@@ -9,6 +9,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Command;
 use crate::domain::outcome::{Outcome, Refusal};
 use crate::domain::policy::Policy;
+use crate::domain::stock::Level;
 use crate::ids::Ids;
 use crate::storage::Db;
 
@@ -102,6 +103,18 @@ pub struct Committed {
     pub next_job: Option<Timestamp>,
 }
 
+/// What a committed group changed of what availability is made of, as it left it: for caches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// In whatever they were changed.
+    pub levels: Vec<Level>,
+    /// SKUs, aliases or stop switches were changed.
+    pub catalogue: bool,
+}
+
+/// Told of every commit before the replies go out and before anybody else; must be quick.
+pub type OnCommit = Arc<dyn Fn(&Touched) + Send + Sync>;
+
 /// The engine's handle; cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
@@ -120,6 +133,7 @@ pub struct Parts {
     /// When the store was last restored from a backup: what is older may have been done outside
     /// without it knowing, and is looked up before it is done.
     pub restored_at: Option<Timestamp>,
+    pub on_commit: OnCommit,
 }
 
 impl Engine {
@@ -135,6 +149,7 @@ impl Engine {
             queue: Arc::clone(&queue),
             committed: committed.clone(),
             restored_at: parts.restored_at,
+            on_commit: parts.on_commit,
         };
         (Engine { queue, committed }, writer.run())
     }

@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 
 use super::group::{Decided, Group};
 use super::queue::{Pending, Queue};
-use super::{Committed, Envelope, Error};
+use super::{Committed, Envelope, Error, OnCommit};
 use crate::clock::{Clock, Timestamp};
 use crate::domain::policy::Policy;
 use crate::ids::Ids;
@@ -31,6 +31,7 @@ pub(super) struct Writer {
     pub queue: Arc<Queue>,
     pub committed: broadcast::Sender<Committed>,
     pub restored_at: Option<Timestamp>,
+    pub on_commit: OnCommit,
 }
 
 impl Writer {
@@ -51,6 +52,7 @@ impl Writer {
             let mut group = Group::new(self.ids.next(self.clock.now()), commands);
             match self.settle(&mut group).await {
                 Ok(decided) => {
+                    (self.on_commit)(&decided.touched);
                     // Followers hear of it first: who has a reply can rely on the rest going on.
                     let _ = self.committed.send(decided.committed);
                     for (reply, result) in replies.into_iter().zip(decided.results) {

@@ -2,7 +2,8 @@
 //!
 //! What must hold: keys are compared in constant time, as SHA-256; a path that is not named for a
 //! role is refused to it. With no key configured every caller may do everything: the settings then
-//! allow no listening address but loopback.
+//! allow no listening address but loopback. Each key's requests of `/v1` are counted before anything
+//! else is judged of them; without keys all callers are one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -118,6 +119,11 @@ pub async fn check(State(app): State<Shared>, mut request: Request, next: Next) 
         None if guard == Guard::KeyOrLocal && is_local(&request) => {}
         None => return Problem::unauthorized().into_response(),
         Some(caller) => {
+            if guard == Guard::Role
+                && let Err(wait) = app.coordination.admit(&caller.name).await
+            {
+                return Problem::rate_limited(wait).into_response();
+            }
             if guard == Guard::Role && !permits(caller.role, request.method(), route.as_str()) {
                 return Problem::forbidden("See /docs for what each role may do.").into_response();
             }

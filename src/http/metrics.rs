@@ -46,7 +46,24 @@ fn describe() {
         metrics::Unit::Seconds,
         "Time from a request's head to its answer's head, by method and route."
     );
+    describe_coordination();
     metrics::describe_counter!(PROBLEMS, "Error answers, by route and code.");
+}
+
+fn describe_coordination() {
+    use metrics::{describe_counter, describe_gauge};
+    describe_gauge!("stockhold_coordination_degraded", "1 while Redis does not answer.");
+    describe_counter!("stockhold_redis_failures_total", "Calls that Redis did not answer in time.");
+    describe_counter!(
+        "stockhold_availability_cache_hits_total",
+        "Levels shown from the cache, by where they were."
+    );
+    describe_counter!(
+        "stockhold_availability_cache_misses_total",
+        "Levels read from the store to be shown."
+    );
+    describe_counter!("stockhold_rate_limited_total", "Requests over their key's limit.");
+    describe_counter!("stockhold_duplicate_submissions_total", "Orders refused as sent twice.");
 }
 
 /// Counts one answer.

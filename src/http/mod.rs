@@ -19,6 +19,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::clock::Clock;
+use crate::coordination::Coordination;
 use crate::domain::policy::Policy;
 use crate::engine::Engine;
 use crate::ids::Ids;
@@ -51,6 +52,7 @@ pub struct App {
     pub ids: Ids,
     pub keys: Keys,
     pub operations: Arc<dyn Operations>,
+    pub coordination: Coordination,
     /// The readiness of everything but the store.
     pub probe: Probe,
     pub metrics: PrometheusHandle,

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
+use crate::coordination::Wait;
 use crate::domain::outcome::{FieldError, Refusal, Shortage};
 use crate::domain::stock::Level;
 use crate::engine;
@@ -156,6 +157,31 @@ impl Problem {
             .with("errors", Value::Array(list))
     }
 
+    fn too_many(code: &'static str, title: &'static str, detail: &str, wait: Wait) -> Problem {
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, title, detail);
+        problem.retry_after = Some(wait.secs());
+        problem
+    }
+
+    pub fn rate_limited(wait: Wait) -> Problem {
+        Problem::too_many(
+            "rate_limited",
+            "Too many requests with this API key",
+            "Nothing was taken; come again after `Retry-After`.",
+            wait,
+        )
+    }
+
+    pub fn duplicate_submission(wait: Wait) -> Problem {
+        Problem::too_many(
+            "duplicate_submission",
+            "The customer has just ordered the same",
+            "An order of this customer with these lines was accepted a moment ago under another \
+             external id. Nothing was taken. If it is meant, send it again after `Retry-After`.",
+            wait,
+        )
+    }
+
     /// One field that is at fault.
     pub fn invalid_field(field: &str, message: impl Into<String>) -> Problem {
         Problem::invalid(&[FieldError { field: field.to_owned(), message: message.into() }])
@@ -259,6 +285,11 @@ impl utoipa::IntoResponses for Problems {
                 "422",
                 "`validation_failed` (`errors`), `unknown_sku` (`skus`), \
                  `idempotency_key_reused`, `quantity_exceeded`",
+            ),
+            (
+                "429",
+                "`duplicate_submission`, `rate_limited`: nothing was taken, come again after \
+                 `Retry-After`",
             ),
             (
                 "503",

@@ -16,6 +16,7 @@ use super::health::{Check, Condition};
 use super::operations::Refused;
 use super::*;
 use crate::clock::{Span, Timestamp};
+use crate::coordination::{Coordination, Options as Calm};
 use crate::domain::names::SourceId;
 use crate::domain::policy::Terms;
 use crate::engine::{KeptAnswer, Parts};
@@ -71,6 +72,8 @@ async fn server() -> Server {
     db.migrate().await.expect("migrates");
     let clock = Clock::manual(Timestamp::from_secs(1_800_000_000));
     let (ids, policy) = (Ids::seeded(1), Arc::new(policy()));
+    let coordination = Coordination::memory(&clock, &Calm::default());
+    let cache = coordination.clone();
     let (engine, writer) = Engine::new(Parts {
         db: db.clone(),
         clock: clock.clone(),
@@ -78,6 +81,7 @@ async fn server() -> Server {
         policy: Arc::clone(&policy),
         max_queued: 100,
         restored_at: None,
+        on_commit: Arc::new(move |touched| cache.committed(&touched.levels, touched.catalogue)),
     });
     tokio::spawn(writer);
     let key = |name: &str, role, key: &str| KeySettings {
@@ -86,6 +90,7 @@ async fn server() -> Server {
         key: SecretString::from(key.to_owned()),
     };
     let app = App {
+        coordination,
         engine,
         db,
         policy,

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alerts::Channel;
 use crate::clock::{Clock, Span};
+use crate::coordination::Coordination;
 use crate::domain::names::SourceId;
 use crate::domain::policy::Policy;
 use crate::engine::Committed;
@@ -46,6 +47,7 @@ pub struct Deps {
     pub db: Db,
     pub engine: Arc<dyn Core>,
     pub clock: Clock,
+    pub coordination: Coordination,
     pub policy: Arc<Policy>,
     pub suppliers: Arc<BTreeMap<SourceId, Arc<dyn Supplier>>>,
     /// The largest share of a supplier's feed that may go at once.

@@ -12,6 +12,7 @@ use tokio::sync::broadcast;
 use super::run::{Core, Lease, Run, Stop};
 use super::{Answer, Deps, Handler, Kinds};
 use crate::clock::{Clock, Span, Timestamp};
+use crate::coordination::{Coordination, Options};
 use crate::domain::command::{Command, RefundAnswer};
 use crate::domain::job::Job;
 use crate::domain::names::{RefundId, SourceId};
@@ -202,6 +203,7 @@ pub fn deps(stage: &Arc<Stage>) -> Deps {
         db: no_db(),
         engine: Arc::<Stage>::clone(stage),
         clock: Clock::manual(START),
+        coordination: Coordination::memory(&Clock::manual(START), &Options::default()),
         policy: Arc::new(policy()),
         suppliers: Arc::new(BTreeMap::from([(SourceId::from("s1"), supplier)])),
         suspect_drop: Arc::new(BTreeMap::from([(SourceId::from("s1"), Percent(30))])),

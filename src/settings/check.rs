@@ -10,7 +10,10 @@ use url::Url;
 
 use super::section::Report;
 use super::unit::span_text;
-use super::{ChannelSettings, Protocol, RefundSettings, Role, Settings, SupplierSettings};
+use super::{
+    ChannelSettings, CoordinationSettings, Protocol, RefundSettings, Role, Settings,
+    SupplierSettings,
+};
 use crate::clock::Span;
 
 /// The fewest characters of an API key.
@@ -38,6 +41,9 @@ pub(super) fn across(settings: &Settings, report: &mut Report) {
     }
     if let RefundSettings::Webhook { url, .. } = &settings.refunds {
         warn_of_plain_http("refunds.url", url, report);
+    }
+    if let CoordinationSettings::Redis { url } = &settings.coordination {
+        warn_of_plain_redis(url.expose_secret(), report);
     }
     if settings.alerts.channels.is_empty() {
         report.warn("alerts.channels", "is empty: alerts are seen only by those who look");
@@ -166,13 +172,27 @@ fn supplier_in_context(
 
 fn warn_of_plain_http(path: &str, url: &str, report: &mut Report) {
     let Ok(url) = Url::parse(url) else { return };
-    let near = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
+    if url.scheme() == "http" && !is_near(&url) {
+        report.warn(path, "is plain http: secrets and addresses can be read on the way");
+    }
+}
+
+fn warn_of_plain_redis(url: &str, report: &mut Report) {
+    let Ok(url) = Url::parse(url) else { return };
+    if url.scheme() == "redis" && url.password().is_some() && !is_near(&url) {
+        report.warn("coordination.url", "is not rediss://: the password can be read on the way");
+    }
+}
+
+/// On this machine.
+fn is_near(url: &Url) -> bool {
+    match url.host() {
+        // In other schemes than http, addresses are left as names.
+        Some(url::Host::Domain(name)) => {
+            name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        }
         Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
         Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
         None => false,
-    };
-    if url.scheme() == "http" && !near {
-        report.warn(path, "is plain http: secrets and addresses can be read on the way");
     }
 }

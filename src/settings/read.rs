@@ -4,6 +4,9 @@
 //! one key alone are here, those across keys are in `check`. A value that is planned but not built is
 //! refused here, by name.
 
+use secrecy::SecretString;
+use url::Url;
+
 use super::section::{Section, not_built};
 use super::{
     AlertSettings, ChannelSettings, ConfirmSettings, CoordinationSettings, CountsAt, HoldSettings,
@@ -71,13 +74,10 @@ fn server(s: &mut Section<'_>) -> ServerSettings {
 }
 
 fn limits(s: &mut Section<'_>) -> LimitSettings {
-    let requests_per_second = small(s.integer("requests_per_second", 0..=1_000_000));
-    if requests_per_second != 0 {
-        s.error("requests_per_second", format!("{}; only 0 is", not_built("a limit")));
-    }
+    let requests_per_second = s.integer("requests_per_second", 0..=1_000_000);
     let max_queued_commands = s.integer("max_queued_commands", 1..=10_000_000);
     LimitSettings {
-        requests_per_second,
+        requests_per_second: small(requests_per_second),
         max_queued_commands: usize::try_from(max_queued_commands).unwrap_or(usize::MAX),
     }
 }
@@ -97,12 +97,24 @@ fn storage(s: &mut Section<'_>) -> StorageSettings {
 
 fn coordination(s: &mut Section<'_>) -> CoordinationSettings {
     let url = s.location("url");
-    if url.starts_with("redis://") || url.starts_with("rediss://") {
-        s.error("url", not_built("redis://"));
-    } else if url != "memory:" {
-        s.error("url", "must be memory:");
+    if url == "memory:" {
+        return CoordinationSettings::Memory;
     }
-    CoordinationSettings { url }
+    if !names_redis(&url) {
+        let fault = "must be memory:, or redis://host:port/number (rediss:// with TLS)";
+        s.error("url", fault);
+    }
+    CoordinationSettings::Redis { url: SecretString::from(url) }
+}
+
+/// A host, perhaps a port, and perhaps the number of one of its databases.
+fn names_redis(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| {
+        let number = url.path().trim_start_matches('/');
+        matches!(url.scheme(), "redis" | "rediss")
+            && url.has_host()
+            && number.bytes().all(|b| b.is_ascii_digit())
+    })
 }
 
 fn reconcile(s: &mut Section<'_>) -> ReconcileSettings {

@@ -48,7 +48,7 @@ fn the_defaults_stand_alone_and_are_those_of_the_contract() {
     assert!(s.server.keys.is_empty());
     assert_eq!((s.limits.requests_per_second, s.limits.max_queued_commands), (0, 20_000));
     assert_eq!(s.storage.url, "sqlite://data/stockhold.db");
-    assert_eq!(s.coordination.url, "memory:");
+    assert!(matches!(s.coordination, CoordinationSettings::Memory));
     assert_eq!(s.holds.ttl_normal, Span::minutes(30));
     assert_eq!(s.holds.ttl_hot, Span::minutes(12));
     assert_eq!(s.holds.ttl_flash, Span::minutes(5));
@@ -214,6 +214,7 @@ fn a_secret_may_come_from_a_file() {
 fn secrets_are_shown_nowhere() {
     let toml = format!(
         "refunds = {{ provider = \"webhook\", url = \"https://u:hush-1@shop.example/r?t=hush-2\", secret = \"hush-3\" }}\n\
+         coordination.url = \"redis://hush-7:hush-8@redis.example/3\"\n\
          [[server.keys]]\nname = \"a\"\nrole = \"ops\"\nkey = \"hush-4-0123456789\"\n{}",
         SUPPLIER.replace("supplier secret", "hush-5").replace("\"token\"", "\"hush-6\"")
     );
@@ -223,8 +224,9 @@ fn secrets_are_shown_nowhere() {
     assert!(view.contains("server.keys.0.key = (set)\n"), "{view}");
     assert!(view.contains("refunds.url = \"https://shop.example/r?…\"\n"), "{view}");
     assert!(view.contains("holds.ttl_hot = \"12m\"\n"), "{view}");
-    let debug =
-        format!("{:?}", loaded.settings.suppliers) + &format!("{:?}", loaded.settings.server);
+    assert!(view.contains("coordination.url = \"redis://redis.example/3\"\n"), "{view}");
+    let Settings { suppliers, server, coordination, .. } = &loaded.settings;
+    let debug = format!("{suppliers:?} {server:?} {coordination:?}");
     assert!(!debug.contains("hush"), "{debug}");
 }
 

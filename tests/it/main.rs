@@ -2,6 +2,7 @@
 
 mod blackbox;
 mod conformance;
+mod coordination;
 mod demo;
 mod faults;
 mod jobs;

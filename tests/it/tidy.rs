@@ -113,7 +113,7 @@ mod each_rule_can_fail {
                 "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    use crate::http;\n}\n",
             ),
             ("src/http/api/x.rs", "use crate::{alerts, domain, engine, storage, suppliers};\n"),
-            ("src/app.rs", "use crate::{http, jobs, locks};\n"),
+            ("src/app.rs", "use crate::{http, jobs, coordination};\n"),
         ];
         for (path, text) in cases {
             assert_eq!(layers(path, text), Vec::<String>::new(), "{text}");
@@ -127,6 +127,8 @@ mod each_rule_can_fail {
             ("src/jobs/x.rs", "use sqlx::Row;\n", 1),
             ("src/jobs/x.rs", "fn f(p: &sqlx::SqlitePool) {}\n", 1),
             ("src/storage/x.rs", "use sqlx::Row;\nconst Q: &str = \"SELECT 1\";\n", 0),
+            ("src/coordination/redis/link.rs", "use redis::Client;\n", 0),
+            ("src/http/x.rs", "use redis::Client;\n", 1),
             ("src/storage.rs", "use sqlx::Row;\n", 0),
             ("src/storages/x.rs", "use sqlx::Row;\n", 1),
             ("src/jobs/x.rs", "const Q: &str = \"DELETE FROM holds\";\n", 1),

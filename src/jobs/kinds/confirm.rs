@@ -1,10 +1,14 @@
 //! `confirm`: asks the supplier about one item and has the orders that wait on it judged.
 //!
-//! The item's lock covers only this. A question is answered, judged, and, before *short* is decided,
+//! The item's lock covers only this. Its truth is a row; the key that is taken before it only keeps
+//! others from going to the database in vain, and lapses at the latest with it. A question is answered, judged, and, before *short* is decided,
 //! the item's placed but unpaid purchases are read back and it is judged again, by the same answer
 //! unless that has grown too old. What must hold: nothing here judges; a fault is handed on as it is.
 
+use crate::clock::Span;
+use crate::coordination::Holder;
 use crate::domain::command::Command;
+use crate::domain::lock_ttl;
 use crate::domain::names::{LevelId, PurchaseId};
 use crate::domain::outcome::Outcome;
 use crate::domain::policy::Terms;
@@ -14,6 +18,25 @@ use crate::suppliers::Supplier;
 
 pub async fn run(run: &Run<'_>, level: &LevelId) -> Result<Answer, Stop> {
     let (supplier, terms) = run.supplier(&level.source())?;
+    let fence = run.lease.fence();
+    let holder = Holder { owner: run.job.key(), job: fence.job, token: fence.token };
+    let ttl = lock_ttl::lock_ttl(terms, terms.declared_lag);
+    let calm = &run.deps.coordination;
+    if let Err(wait) = calm.lock_item(level, &holder, ttl).await {
+        return Err(Stop::Until(run.now() + Span::from_std(wait.0)));
+    }
+    let ended = decide(run, level, supplier, terms).await;
+    calm.unlock_item(level, &holder).await;
+    ended
+}
+
+/// What the item's key, which others look at first, is held for.
+async fn decide(
+    run: &Run<'_>,
+    level: &LevelId,
+    supplier: &dyn Supplier,
+    terms: &Terms,
+) -> Result<Answer, Stop> {
     let lock = Command::LockItem { level: level.clone(), owner: run.job.key() };
     let (token, item) = match run.submit(lock).await? {
         Outcome::Locked { token, item, .. } => (token, item),
@@ -75,7 +98,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clock::Span;
     use crate::domain::job::Job;
     use crate::domain::outcome::Refusal;
     use crate::domain::supply::{Figure, UpstreamOrder, UpstreamState};
@@ -147,6 +169,24 @@ mod tests {
         let ended = run_under(&deps(&stage), &job(), &Endless).await;
         assert_eq!(ended, Err(Stop::Until(until)));
         assert_eq!(stage.said(), [lock()]);
+    }
+
+    #[tokio::test]
+    async fn while_another_has_the_item_s_key_the_database_is_left_alone() {
+        let stage = Arc::new(Stage::default());
+        let deps = deps(&stage);
+        let other = Holder { owner: "another".into(), job: 1, token: 1 };
+        let ttl = Span::minutes(12);
+        deps.coordination.lock_item(&level(), &other, ttl).await.expect("free");
+        let ended = run_under(&deps, &job(), &Endless).await;
+        assert_eq!(ended, Err(Stop::Until(START + Span::secs(5))));
+        assert_eq!(stage.said(), []);
+        deps.coordination.unlock_item(&level(), &other).await;
+        // Refused by the database, the key is given back all the same.
+        let refused = Err(Error::Refused(Refusal::Locked(START + ttl)));
+        stage.outcomes.lock().expect("ok").push_back(refused);
+        assert_eq!(run_under(&deps, &job(), &Endless).await, Err(Stop::Until(START + ttl)));
+        assert_eq!(deps.coordination.lock_item(&level(), &other, ttl).await, Ok(()));
     }
 
     #[tokio::test]

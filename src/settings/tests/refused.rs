@@ -54,14 +54,6 @@ fn a_blank_zero_or_negative_time_to_live_stops_the_start() {
 fn what_is_not_built_is_refused_by_name() {
     let cases = [
         (
-            "coordination.url = \"redis://h:6379/0\"",
-            "`coordination.url`: `redis://` is not built yet",
-        ),
-        (
-            "limits.requests_per_second = 5",
-            "`limits.requests_per_second`: `a limit` is not built yet; only 0 is",
-        ),
-        (
             "alerts.channels = [{ type = \"slack\" }]",
             "`alerts.channels.0.type`: `slack` is not built yet",
         ),
@@ -138,6 +130,18 @@ fn keys_that_cannot_work_together_are_named() {
         (
             "storage.url = \"sqlite::memory:\"".to_owned(),
             "`storage.url`: must be sqlite:// and the path of a file, or postgres://user@host/database",
+        ),
+        (
+            "coordination.url = \"redis://h/orders\"".to_owned(),
+            "`coordination.url`: must be memory:, or redis://host:port/number (rediss:// with TLS)",
+        ),
+        (
+            "coordination.url = \"memcached://h\"".to_owned(),
+            "`coordination.url`: must be memory:, or redis://host:port/number (rediss:// with TLS)",
+        ),
+        (
+            "limits.requests_per_second = -1".to_owned(),
+            "`limits.requests_per_second`: -1 is out of range",
         ),
         ("server = 5".to_owned(), "`server`: must be a table"),
     ];
@@ -218,6 +222,14 @@ fn risky_pairs_are_warned_about() {
         warnings(&plain),
         ["`suppliers.0.gateway`: is plain http: secrets and addresses can be read on the way"]
     );
+    let redis = |url: &str| warnings(&format!("coordination.url = \"{url}\""));
+    assert_eq!(
+        redis("redis://:secret@redis.example:6379/0"),
+        ["`coordination.url`: is not rediss://: the password can be read on the way"]
+    );
+    for url in ["redis://h:6379/0", "rediss://:secret@h", "redis://:secret@127.0.0.1/1"] {
+        assert_eq!(redis(url), Vec::<String>::new(), "{url}");
+    }
     let near = format!("{SUPPLIER}gateway = \"http://127.0.0.1:9/openapi\"\n");
     assert_eq!(warnings(&near), Vec::<String>::new());
 }

@@ -52,6 +52,18 @@ impl Before {
             && self.suppliers == world.suppliers
     }
 
+    /// The levels that are not as they were loaded, as they are.
+    pub fn changed_levels<'a>(&'a self, world: &'a World) -> impl Iterator<Item = &'a Level> {
+        world.levels.values().filter(|level| self.levels.get(&level.id) != Some(level))
+    }
+
+    /// SKUs, aliases or stop switches are not as they were loaded.
+    pub fn has_other_catalogue(&self, world: &World) -> bool {
+        self.skus != world.skus
+            || self.aliases != world.aliases
+            || self.suppliers != world.suppliers
+    }
+
     fn of(world: &World) -> Before {
         Before {
             orders: world.orders.clone(),

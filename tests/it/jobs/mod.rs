@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stockhold::clock::{Clock, Span, Timestamp};
+use stockhold::coordination::{Coordination, Options};
 use stockhold::domain::alert::{AlertChange, AlertKind};
 use stockhold::domain::command::Command;
 use stockhold::domain::job::{Job, JobRequest};
@@ -160,6 +161,7 @@ impl World {
             db: self.db().clone(),
             engine: Arc::<Alerts>::clone(&self.alerts),
             clock: self.clock.clone(),
+            coordination: Coordination::memory(&self.clock, &Options::default()),
             policy: Arc::new(policy()),
             suppliers: Arc::default(),
             suspect_drop: Arc::default(),

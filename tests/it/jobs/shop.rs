@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stockhold::alerts::{Channel, Error as ChannelError, Notice};
 use stockhold::clock::{Clock, Span};
+use stockhold::coordination::{Coordination, Options};
 use stockhold::domain::alert::AlertKind;
 use stockhold::domain::command::{Command, ImportRow, Placement, PlacementLine, StockChange};
 use stockhold::domain::job::Job;
@@ -145,6 +146,7 @@ impl Shop {
             policy: Arc::new(policy()),
             max_queued: 1_000,
             restored_at: None,
+            on_commit: Arc::new(|_| {}),
         });
         tokio::spawn(writer);
         let feed = Arc::new(Feed {
@@ -160,6 +162,7 @@ impl Shop {
             db: test.db.clone(),
             engine: Arc::new(engine.clone()),
             clock: clock.clone(),
+            coordination: Coordination::memory(&clock, &Options::default()),
             policy: Arc::new(policy()),
             suppliers: Arc::new(BTreeMap::from([(s1.clone(), supplier)])),
             suspect_drop: Arc::new(BTreeMap::from([(s1, Percent(30))])),

@@ -9,7 +9,7 @@ use super::source::{functions, names_crate, parts, rooms_used, without_tests};
 const MAX_FILE: usize = 600;
 const MAX_FUNCTION: usize = 70;
 
-const PORTS: [&str; 4] = ["suppliers", "refunds", "alerts", "locks"];
+const PORTS: [&str; 4] = ["suppliers", "refunds", "alerts", "coordination"];
 
 /// Which rooms (folders or files directly under `src`) a room may use besides itself; `None` when
 /// the room is unknown. `*` is all.
@@ -21,7 +21,8 @@ fn may_use(room: &str) -> Option<Vec<&'static str>> {
         "domain" => vec!["clock", "ids"],
         "settings" => vec!["clock", "domain"],
         "catalogue" => vec!["domain", "settings"],
-        "storage" | "suppliers" | "locks" => [&basis[..], &["settings"]].concat(),
+        "storage" | "suppliers" => [&basis[..], &["settings"]].concat(),
+        "coordination" => vec!["clock", "domain", "settings"],
         "refunds" | "alerts" => {
             [&basis[..], &["settings", "http_client", "webhook_signature"]].concat()
         }
@@ -65,9 +66,10 @@ pub fn layers(path: &str, text: &str) -> Vec<String> {
 
 /// Crates that belong to one place, and SQL with the first of them.
 pub fn outside_crates(path: &str, text: &str) -> Vec<String> {
-    let homes: [(&str, &[&str]); 3] = [
+    let homes: [(&str, &[&str]); 4] = [
         ("sqlx", &["src/storage"]),
         ("reqwest", &["src/suppliers", "src/refunds", "src/alerts", "src/http_client", "src/demo"]),
+        ("redis", &["src/coordination"]),
         ("axum", &["src/http", "src/suppliers/simulator", "src/testing"]),
     ];
     let split = parts(text);

@@ -1,18 +1,23 @@
 //! `GET /v1/skus/{sku}/availability`, `POST /v1/availability`.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use utoipa::ToSchema;
 
 use super::path_sku;
-use crate::domain::names::SkuKey;
+use crate::coordination::Definition;
+use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::outcome::Refusal;
+use crate::domain::stock::Level;
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::availability::AvailabilityView;
-use crate::storage::reads::skus;
+use crate::storage::reads::skus::{self, Loaded};
 
 #[derive(ToSchema)]
 pub struct QueryAvailability {
@@ -29,7 +34,7 @@ pub async fn get_availability(
     Param(sku): Param<String>,
 ) -> Result<Json<AvailabilityView>, Problem> {
     let asked = path_sku(&sku)?;
-    let found = skus::load(&app.db, std::slice::from_ref(&asked)).await?;
+    let found = load(&app, std::slice::from_ref(&asked)).await?;
     let loaded = found.get(&asked).ok_or_else(|| Problem::not_found("SKU"))?;
     let now = app.clock.now();
     Ok(Json(AvailabilityView::new(&app.policy, loaded, now)))
@@ -44,7 +49,7 @@ pub async fn query_availability(
     body: Body,
 ) -> Result<Json<List<AvailabilityView>>, Problem> {
     let asked = read(body.text())?;
-    let found = skus::load(&app.db, &asked).await?;
+    let found = load(&app, &asked).await?;
     let now = app.clock.now();
     let mut items = Vec::with_capacity(asked.len());
     let mut unknown = Vec::new();
@@ -58,6 +63,48 @@ pub async fn query_availability(
         return Err(Refusal::UnknownSku(unknown).into());
     }
     Ok(Json(List { items, next_cursor: None }))
+}
+
+/// What is asked for, by the names asked for: as far as it is known, and else as it is stored.
+async fn load(app: &Shared, asked: &[SkuKey]) -> Result<BTreeMap<SkuKey, Loaded>, Problem> {
+    let calm = &app.coordination;
+    let known = asked.iter().filter_map(|sku| Some((sku, calm.definition(sku)?)));
+    let known: BTreeMap<&SkuKey, Arc<Definition>> = known.collect();
+    let sources = known.values().flat_map(|definition| &definition.sku.sources);
+    let levels = calm.levels(&sources.map(|source| source.level.clone()).collect()).await;
+    let whole = known.into_iter().filter_map(|(sku, d)| Some((sku.clone(), whole(&d, &levels)?)));
+    let mut found: BTreeMap<SkuKey, Loaded> = whole.collect();
+
+    let missing = asked.iter().filter(|sku| !found.contains_key(*sku)).cloned();
+    let missing: Vec<SkuKey> = missing.collect();
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    let begun = calm.begin();
+    let read = skus::load(&app.db, &missing).await?;
+    let levels = read.values().flat_map(|loaded| &loaded.levels);
+    let levels: BTreeMap<&LevelId, &Level> = levels.collect();
+    let definitions = read.iter().map(|(asked, loaded)| {
+        let Loaded { sku, suppliers, .. } = loaded;
+        (asked.clone(), Definition { sku: sku.clone(), suppliers: suppliers.clone() })
+    });
+    calm.keep(begun, definitions.collect(), levels.into_values().cloned().collect()).await;
+    found.extend(read);
+    Ok(found)
+}
+
+/// A SKU with its levels; `None` unless all of them are known.
+fn whole(definition: &Definition, levels: &BTreeMap<LevelId, Arc<Level>>) -> Option<Loaded> {
+    let Definition { sku, suppliers } = definition;
+    let levels = sku
+        .sources
+        .iter()
+        .map(|source| Some((source.level.clone(), Level::clone(levels.get(&source.level)?))));
+    Some(Loaded {
+        sku: sku.clone(),
+        levels: levels.collect::<Option<_>>()?,
+        suppliers: suppliers.clone(),
+    })
 }
 
 fn read(text: &str) -> Result<Vec<SkuKey>, Problem> {

@@ -5,16 +5,18 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 use utoipa::ToSchema;
 
 use super::order_answer;
 use super::progress::{AddressBody, read_address};
+use crate::coordination::{Submission, Submitted};
 use crate::domain::command::{Capture, Command, Placement, PlacementLine};
 use crate::domain::money::Currency;
 use crate::domain::names::OrderId;
 use crate::domain::order::{Customer, ShortPolicy};
 use crate::domain::outcome::{Outcome, Touch};
-use crate::engine::{Envelope, KeptAnswer, Reply};
+use crate::engine::{self, Envelope, KeptAnswer, Reply};
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Report, Value};
 use crate::http::idempotency::{Call, Keep, Turn, answer, plain, replayed, respond};
@@ -96,25 +98,31 @@ async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Proble
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let mut placement = read(body.text(), OrderId::from(app.ids.next(turn.now)))?;
     placement.idempotency = turn.placement_key();
-    let named = Filter {
-        channel: Some(placement.channel.clone()),
-        external_id: Some(placement.external_id.clone()),
-        ..Filter::default()
-    };
+    let named = named(&placement);
     let render = order_answer(turn.now);
     let idempotency = turn.idempotency(move |outcome| match outcome {
         // The order itself keeps the key that made it.
         Outcome::Order { touch: Touch::Created | Touch::Replayed, .. } => None,
         outcome => Some(render(outcome)),
     });
+    let guarded = guard(app, &placement, &named).await?;
     let command = Command::Place(Box::new(placement));
-    let reply = app.engine.submit(Envelope { command, fence: None, idempotency }).await?;
+    let reply = submit(app, Envelope { command, fence: None, idempotency }, guarded).await?;
     match reply {
-        Reply::Outcome(Outcome::Order { touch: Touch::Replayed, .. }) => {
+        Reply::Outcome(_) if touch(&reply) == Some(Touch::Replayed) => {
             Ok(replayed(respond(&reply, order_answer(turn.now))))
         }
         Reply::Outcome(_) => Ok(respond(&reply, order_answer(turn.now))),
         Reply::Kept(kept) => Ok(replayed(plain(as_it_is_now(app, &named, &turn, kept).await?))),
+    }
+}
+
+/// The order of the placement's name.
+fn named(placement: &Placement) -> Filter {
+    Filter {
+        channel: Some(placement.channel.clone()),
+        external_id: Some(placement.external_id.clone()),
+        ..Filter::default()
     }
 }
 
@@ -129,6 +137,52 @@ async fn as_it_is_now(
     let Some(order) = orders.first() else { return Ok(kept) };
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
     Ok(answer(status, &OrderView::new(order, turn.now)))
+}
+
+/// The order's turn among those that look like it; `None` when it names no customer.
+///
+/// # Errors
+/// `429 duplicate_submission`; never for an order that is there already, since a repeat is answered.
+async fn guard(
+    app: &Shared,
+    placement: &Placement,
+    named: &Filter,
+) -> Result<Option<Submitted>, Problem> {
+    let Some(submission) = Submission::of(placement) else { return Ok(None) };
+    let submitted = app.coordination.submit(submission).await;
+    let Some(wait) = submitted.duplicate_for else { return Ok(Some(submitted)) };
+    if orders::list(&app.db, named, None, 1).await?.is_empty() {
+        submitted.refused();
+        return Err(Problem::duplicate_submission(wait));
+    }
+    Ok(Some(submitted))
+}
+
+/// Submits it. What was accepted is remembered by the guard before it is answered, and also when the
+/// caller has hung up meanwhile, as an impatient one does.
+async fn submit(
+    app: &Shared,
+    command: Envelope,
+    guarded: Option<Submitted>,
+) -> Result<Reply, engine::Error> {
+    let Some(guarded) = guarded else { return app.engine.submit(command).await };
+    let engine = app.engine.clone();
+    let submitting = async move {
+        let reply = engine.submit(command).await?;
+        if touch(&reply) == Some(Touch::Created) {
+            guarded.accepted().await;
+        }
+        Ok(reply)
+    };
+    let submitting = tokio::spawn(submitting.in_current_span());
+    submitting.await.unwrap_or(Err(engine::Error::OutcomeUnknown))
+}
+
+fn touch(reply: &Reply) -> Option<Touch> {
+    match reply {
+        Reply::Outcome(Outcome::Order { touch, .. }) => Some(*touch),
+        _ => None,
+    }
 }
 
 /// A refused placement that carried a payment says that the money was not recorded, unless that
