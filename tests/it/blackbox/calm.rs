@@ -27,7 +27,8 @@ fn refused_as_duplicate(answer: Answer) -> u32 {
 
 #[tokio::test]
 async fn the_same_order_under_another_external_id_is_refused_for_three_seconds() {
-    let home = Home::new("").with_clock();
+    // Redis would go by a clock of its own.
+    let home = Home::new(&calmed_by("memory:", "")).with_clock();
     let daemon = home.serve().await;
     daemon.stocked("W1", 10).await;
     assert_eq!(daemon.place(&by("c-1", "o1")).await.status, 201);
@@ -103,7 +104,8 @@ async fn an_order_whose_caller_hung_up_is_remembered_too() {
 
 #[tokio::test]
 async fn each_key_has_its_limit() {
-    let home = Home::new("[limits]\nrequests_per_second = 3").with_keys().with_clock();
+    let limit = "[limits]\nrequests_per_second = 3";
+    let home = Home::new(&calmed_by("memory:", limit)).with_keys().with_clock();
     let daemon = home.serve().await;
     let (shop, wall) = (daemon.speaking_as(Some(SHOP_KEY)), daemon.speaking_as(Some(WALL_KEY)));
     for _ in 0..3 {
@@ -163,7 +165,7 @@ async fn what_was_done_is_shown_at_once_and_the_rest_from_the_cache() {
     assert!(counted.contains("stockhold_availability_cache_hits_total{from=\"process\"}"));
 }
 
-fn with_redis(url: &str, more: &str) -> String {
+fn calmed_by(url: &str, more: &str) -> String {
     format!("{more}\n[coordination]\nurl = \"{url}\"")
 }
 
@@ -183,7 +185,7 @@ async fn becomes(api: &Api, status: &str) {
 async fn two_daemons_share_the_limit_of_a_key() {
     let url = coordination::redis(7);
     coordination::faults::empty(7).await;
-    let settings = with_redis(&url, "[limits]\nrequests_per_second = 1");
+    let settings = calmed_by(&url, "[limits]\nrequests_per_second = 1");
     let homes = [Home::new(&settings).with_keys(), Home::new(&settings).with_keys()];
     let (a, b) = (homes[0].serve().await, homes[1].serve().await);
     // On a busy machine Redis may be out of use for a moment, and each counts for itself.
@@ -211,7 +213,7 @@ async fn sells(daemon: &Daemon<'_>, name: &str, orders: i64) {
 async fn a_redis_that_comes_and_goes_costs_no_order() {
     let proxy = Proxy::before(&coordination::redis_server()).await;
     let url = proxy.in_url(&coordination::redis(8));
-    let home = Home::new(&with_redis(&url, "[limits]\nrequests_per_second = 100000"));
+    let home = Home::new(&calmed_by(&url, "[limits]\nrequests_per_second = 100000"));
     let daemon = home.serve().await;
     becomes(&daemon, "ready").await;
     daemon.stocked("W1", 1_000).await;
@@ -252,7 +254,7 @@ async fn a_daemon_starts_without_its_redis_and_tells_no_password() {
     let proxy = Proxy::before(&coordination::redis_server()).await;
     proxy.set(Way::Shut);
     let url = proxy.in_url("redis://:hush-hush@h/8");
-    let home = Home::new(&with_redis(&url, ""));
+    let home = Home::new(&calmed_by(&url, ""));
     let shown = home.run(&["check-config"]).await.ok();
     assert!(shown.contains("coordination.url = \"redis://127.0.0.1:"), "{shown}");
     let daemon = home.serve().await;

@@ -138,6 +138,11 @@ impl Home {
         }
         let storage = self.storage_url.clone().unwrap_or_else(|| self.tables.url());
         text += &format!("[storage]\nurl = \"{storage}\"\n");
+        let server = matches!(*self.tables, Tables::Server(_));
+        if server && !self.settings.contains("[coordination]") {
+            let redis = tables::service("STOCKHOLD_TEST_REDIS");
+            text += &format!("[coordination]\nurl = \"{redis}\"\n");
+        }
         text + &self.settings + "\n"
     }
 
@@ -149,9 +154,6 @@ impl Home {
         command.arg("--config").arg(file).args(arguments).current_dir(self.folder.path());
         for name in ["STOCKHOLD_CONFIG", "STOCKHOLD_LOG", "STOCKHOLD_LOG_FORMAT", "TZ"] {
             command.env_remove(name);
-        }
-        if let Tables::Server(_) = *self.tables {
-            command.env("STOCKHOLD_COORDINATION__URL", tables::service("STOCKHOLD_TEST_REDIS"));
         }
         if self.clock {
             command.env("STOCKHOLD_TEST_CLOCK", self.clock_file());

@@ -35,7 +35,7 @@ pub fn service(name: &str) -> String {
 
 pub enum Tables {
     File(PathBuf),
-    Server(Server),
+    Server(Box<Server>),
 }
 
 /// A database of one test.
@@ -58,7 +58,7 @@ impl Tables {
         administer(&admin, format!("CREATE DATABASE {name}"));
         let mut url = url::Url::parse(&server).expect("a url");
         url.set_path(&name);
-        Tables::Server(Server { admin, name, url: url.into(), pool: OnceCell::new() })
+        Tables::Server(Box::new(Server { admin, name, url: url.into(), pool: OnceCell::new() }))
     }
 
     /// As in `[storage] url`.
@@ -138,7 +138,7 @@ impl Tables {
             Tables::Server(server) => {
                 let name = format!("{}_backup", server.name);
                 server.copy(&server.name, &name);
-                Backup::Server { admin: server.admin.clone(), name }
+                Backup::Server { admin: Box::new(server.admin.clone()), name }
             }
         }
     }
@@ -186,7 +186,7 @@ impl Tables {
 /// See [`Tables::backup`].
 pub enum Backup {
     File(PathBuf),
-    Server { admin: PgConnectOptions, name: String },
+    Server { admin: Box<PgConnectOptions>, name: String },
 }
 
 impl Drop for Backup {

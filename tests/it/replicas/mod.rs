@@ -5,3 +5,4 @@
 mod commits;
 mod crowd;
 mod fleet;
+mod outages;
