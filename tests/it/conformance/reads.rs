@@ -384,11 +384,13 @@ async fn a_reader_of_the_ledger_passes_no_entry_that_commits_late() {
     assert_eq!(seen, []);
     early_commit.send(()).unwrap();
     early.await.unwrap();
+    test.settled().await;
     let seen = stock::ledger(&test.db, &all, None, 10).await.unwrap();
     assert_eq!(seen.iter().map(|e| e.note.as_str()).collect::<Vec<_>>(), ["early"]);
     let after = stock::Position { writer: seen[0].writer, seq: seen[0].seq };
     late_commit.send(()).unwrap();
     late.await.unwrap();
+    test.settled().await;
     let rest = stock::ledger(&test.db, &all, Some(after), 10).await.unwrap();
     assert_eq!(rest.iter().map(|e| e.note.as_str()).collect::<Vec<_>>(), ["late"]);
     assert!(rest[0].seq < seen[0].seq, "the case that numbers alone would lose");
