@@ -6,8 +6,10 @@ use crate::clock::{Clock, Timestamp};
 use crate::domain::job::{Job, JobRequest};
 use crate::domain::names::SourceId;
 use crate::engine::KeptAnswer;
-use crate::http::operations::{Operations, Refused};
+use crate::http::operations::{Answered, Answering, Operations, Refused};
+use crate::storage::alerts::Alert;
 use crate::storage::groups::{self, Keep};
+use crate::storage::jobs::JobInfo;
 use crate::storage::{self, Db, Tx, alerts, jobs};
 
 /// Writes through the store, each in one transaction.
@@ -18,9 +20,9 @@ pub struct ByHand {
 
 fn refused(error: storage::Error) -> Refused {
     match error {
-        storage::Error::Unavailable(why) | storage::Error::CommitUnknown(why) => {
-            Refused::StorageUnavailable(why)
-        }
+        storage::Error::Unavailable(why)
+        | storage::Error::CommitUnknown(why)
+        | storage::Error::Retry(why) => Refused::StorageUnavailable(why),
         other => Refused::Internal(other.to_string()),
     }
 }
@@ -65,29 +67,72 @@ impl Operations for ByHand {
         owed.await.map_err(|Stopped(why)| why)
     }
 
-    async fn retry_job(&self, id: i64) -> Result<(), Refused> {
+    async fn retry_job(&self, id: i64, answering: Answering<JobInfo>) -> Result<Answered, Refused> {
         let clock = self.clock.clone();
         let retried = self.db.transact(move |tx| {
             Box::pin(async move {
                 let now = tx.now(&clock).await?;
-                let ready = jobs::retry(tx, id, now).await?;
-                Ok::<bool, storage::Error>(ready || jobs::read(tx, id).await?.is_some())
+                if let Some(first) = answered_before(tx, answering.keep.as_ref(), now).await? {
+                    return Ok(Answered::Before(first));
+                }
+                jobs::retry(tx, id, now).await?;
+                let job = jobs::read(tx, id).await?;
+                answer(tx, job.ok_or(Stopped(Refused::NotFound("job")))?, answering, now).await
             })
         });
-        found(retried.await.map_err(refused)?, "job")
+        retried.await.map_err(|Stopped(why)| why)
     }
 
-    async fn acknowledge_alert(&self, id: i64) -> Result<(), Refused> {
+    async fn acknowledge_alert(
+        &self,
+        id: i64,
+        answering: Answering<Alert>,
+    ) -> Result<Answered, Refused> {
         let clock = self.clock.clone();
         let seen = self.db.transact(move |tx| {
             Box::pin(async move {
                 let now = tx.now(&clock).await?;
-                let first = alerts::acknowledge(tx, id, now).await?;
-                Ok::<bool, storage::Error>(first || alerts::read(tx, id).await?.is_some())
+                if let Some(first) = answered_before(tx, answering.keep.as_ref(), now).await? {
+                    return Ok(Answered::Before(first));
+                }
+                alerts::acknowledge(tx, id, now).await?;
+                let alert = alerts::read(tx, id).await?;
+                answer(tx, alert.ok_or(Stopped(Refused::NotFound("alert")))?, answering, now).await
             })
         });
-        found(seen.await.map_err(refused)?, "alert")
+        seen.await.map_err(|Stopped(why)| why)
     }
+
+    async fn keep(&self, answer: Keep) -> Result<Option<KeptAnswer>, Refused> {
+        let clock = self.clock.clone();
+        let kept = self.db.transact(move |tx| {
+            Box::pin(async move {
+                let now = tx.now(&clock).await?;
+                let first = answered_before(tx, Some(&answer), now).await?;
+                if first.is_none() {
+                    groups::keep(tx, vec![answer], now).await?;
+                }
+                Ok(first)
+            })
+        });
+        kept.await.map_err(|Stopped(why)| why)
+    }
+}
+
+/// Renders an answer and keeps it under its key.
+async fn answer<T>(
+    tx: &mut Tx,
+    what: T,
+    answering: Answering<T>,
+    now: Timestamp,
+) -> Result<Answered, Stopped> {
+    let answer = (answering.render)(what);
+    if let Some(mut keep) = answering.keep {
+        keep.kept.status = answer.status;
+        keep.kept.body.clone_from(&answer.body);
+        groups::keep(tx, vec![keep], now).await?;
+    }
+    Ok(Answered::Now(answer))
 }
 
 /// The first answer under the same key.
@@ -104,8 +149,4 @@ async fn answered_before(
         }
         Some(_) => Err(Stopped(Refused::KeyReused)),
     }
-}
-
-fn found(there: bool, what: &'static str) -> Result<(), Refused> {
-    if there { Ok(()) } else { Err(Refused::NotFound(what)) }
 }

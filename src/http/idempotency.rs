@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::Shared;
 use super::auth::Caller;
 use super::extract::Body;
+use super::operations::{Answered, Answering};
 use super::problem::Problem;
 use crate::clock::Timestamp;
 use crate::domain::command::Command;
@@ -175,6 +176,17 @@ impl Turn {
         })
     }
 
+    /// How an operation on something is answered: with its view.
+    pub fn answering<T, V: Serialize>(
+        &self,
+        view: impl FnOnce(T) -> V + Send + 'static,
+    ) -> Answering<T> {
+        Answering {
+            render: Box::new(|what| answer(StatusCode::OK, &view(what))),
+            keep: self.keeping(&KeptAnswer { status: 0, body: String::new() }),
+        }
+    }
+
     /// Runs a command and answers with what `render` makes of its outcome, or with the first
     /// answer under the same key.
     ///
@@ -198,6 +210,14 @@ pub fn respond(reply: &Reply, render: impl Fn(&Outcome) -> KeptAnswer) -> Respon
     match reply {
         Reply::Outcome(outcome) => plain(render(outcome)),
         Reply::Kept(kept) => replayed(plain(kept.clone())),
+    }
+}
+
+/// The answer of an operation.
+pub fn answered(answered: Answered) -> Response {
+    match answered {
+        Answered::Now(answer) => plain(answer),
+        Answered::Before(first) => replayed(plain(first)),
     }
 }
 

@@ -7,7 +7,9 @@ use super::problem::Problem;
 use crate::domain::names::SourceId;
 use crate::domain::outcome::Refusal;
 use crate::engine::KeptAnswer;
+use crate::storage::alerts::Alert;
 use crate::storage::groups::Keep;
+use crate::storage::jobs::JobInfo;
 
 /// See the module. Each is harmless when repeated.
 #[async_trait]
@@ -25,17 +27,42 @@ pub trait Operations: Send + Sync {
         keep: Option<Keep>,
     ) -> Result<Option<KeptAnswer>, Refused>;
 
-    /// Makes a dead job ready again; one that is not dead is left alone.
+    /// Makes a dead job ready again; one that is not dead is left alone. Answers with the job as it
+    /// then is.
     ///
     /// # Errors
-    /// [`Refused::NotFound`] when there is none.
-    async fn retry_job(&self, id: i64) -> Result<(), Refused>;
+    /// [`Refused::NotFound`] when there is none; [`Refused::KeyReused`].
+    async fn retry_job(&self, id: i64, answering: Answering<JobInfo>) -> Result<Answered, Refused>;
 
-    /// Notes that ops have seen an alert; the first time counts.
+    /// Notes that ops have seen an alert; the first time counts. Answers with the alert.
     ///
     /// # Errors
-    /// [`Refused::NotFound`] when there is none.
-    async fn acknowledge_alert(&self, id: i64) -> Result<(), Refused>;
+    /// [`Refused::NotFound`] when there is none; [`Refused::KeyReused`].
+    async fn acknowledge_alert(
+        &self,
+        id: i64,
+        answering: Answering<Alert>,
+    ) -> Result<Answered, Refused>;
+
+    /// Keeps the answer to a question under its key, or gives the one that is kept there.
+    ///
+    /// # Errors
+    /// [`Refused::KeyReused`].
+    async fn keep(&self, answer: Keep) -> Result<Option<KeptAnswer>, Refused>;
+}
+
+/// How an operation is answered, within the transaction of its effect.
+pub struct Answering<T> {
+    pub render: Box<dyn FnOnce(T) -> KeptAnswer + Send>,
+    /// The key that it is kept under, with an answer still to be made.
+    pub keep: Option<Keep>,
+}
+
+/// An operation's answer.
+pub enum Answered {
+    Now(KeptAnswer),
+    /// Before, under the same key.
+    Before(KeptAnswer),
 }
 
 /// Why an operation did not happen.

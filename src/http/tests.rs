@@ -13,7 +13,7 @@ use tower::ServiceExt;
 
 use super::extract::Page;
 use super::health::{Check, Condition};
-use super::operations::Refused;
+use super::operations::{Answered, Answering, Refused};
 use super::*;
 use crate::clock::{Span, Timestamp};
 use crate::coordination::{Coordination, Options as Calm};
@@ -22,7 +22,9 @@ use crate::domain::policy::Terms;
 use crate::engine::{KeptAnswer, Parts};
 use crate::settings::{KeySettings, Role};
 use crate::storage::Options;
+use crate::storage::alerts::Alert;
 use crate::storage::groups::Keep;
+use crate::storage::jobs::JobInfo;
 
 const OPS: &str = "ops-key-0123456789";
 const SHOP: &str = "shop-key-0123456789";
@@ -40,11 +42,14 @@ impl Operations for Busy {
     ) -> Result<Option<KeptAnswer>, Refused> {
         Err(Refused::AlreadyRunning("since a minute".into()))
     }
-    async fn retry_job(&self, _: i64) -> Result<(), Refused> {
+    async fn retry_job(&self, _: i64, _: Answering<JobInfo>) -> Result<Answered, Refused> {
         Err(Refused::NotFound("job"))
     }
-    async fn acknowledge_alert(&self, _: i64) -> Result<(), Refused> {
+    async fn acknowledge_alert(&self, _: i64, _: Answering<Alert>) -> Result<Answered, Refused> {
         Err(Refused::NotFound("alert"))
+    }
+    async fn keep(&self, _: Keep) -> Result<Option<KeptAnswer>, Refused> {
+        Ok(None)
     }
 }
 

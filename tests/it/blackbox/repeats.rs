@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Api, KEY, order};
-use super::daemon::{Daemon, HOUR, Home, NOON, SECOND, together};
+use super::daemon::{Daemon, HOUR, Home, NOON, SECOND, eventually, together};
 
 fn placing(api: &Api, body: &Value, key: Option<&str>) -> reqwest::RequestBuilder {
     let request = api.request(Method::POST, "/v1/orders").json(body);
@@ -360,4 +360,41 @@ async fn a_key_holds_in_parallel() {
     }
     assert_eq!(daemon.figures("W1").await.0, 10);
     home.check_books().await;
+}
+
+/// Every POST keeps its answer under a key: questions and what ops do by hand, too.
+#[tokio::test]
+async fn what_is_no_command_is_answered_once_for_a_key() {
+    let home = Home::new("");
+    let daemon = home.serve().await;
+    daemon.stocked("W1", 3).await;
+    let ask = json!({"skus": ["W1"]});
+    let asked = daemon.post_keyed("/v1/availability", "q", &ask).await;
+    assert_eq!(asked.header("idempotency-replayed"), "");
+    assert_eq!(asked.body["items"][0]["available"], 3);
+    daemon.placed("o1", "W1", 1).await;
+    let again = daemon.post_keyed("/v1/availability", "q", &ask).await;
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(again.body["items"][0]["available"], 3, "the first answer");
+    let other = daemon.post_keyed("/v1/availability", "q", &json!({"skus": ["W1", "W1"]})).await;
+    other.refused(422, "idempotency_key_reused");
+    assert_eq!(daemon.figures("W1").await.3, 2);
+
+    let mut alerts = Vec::new();
+    eventually("it runs low", async || {
+        alerts = daemon.list("/v1/alerts?state=open", 50).await;
+        alerts.len() == 1
+    })
+    .await;
+    let path = format!("/v1/alerts/{}/acknowledge", alerts[0]["id"].as_str().expect("an id"));
+    let seen = daemon.post_keyed(&path, "a", &json!({})).await;
+    assert_eq!((seen.status, seen.header("idempotency-replayed")), (200, String::new()));
+    let again = daemon.post_keyed(&path, "a", &json!({})).await;
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(again.body, seen.body);
+    daemon
+        .post_keyed("/v1/alerts/999/acknowledge", "b", &json!({}))
+        .await
+        .refused(404, "not_found");
+    daemon.post_keyed("/v1/jobs/999/retry", "b", &json!({})).await.refused(404, "not_found");
 }

@@ -309,6 +309,28 @@ async fn a_connection_that_dies_in_the_commit_leaves_it_unknown() {
     other.close().await;
 }
 
+/// Whatever the server, the database or the url say: an answer means that it is on disk.
+#[tokio::test]
+async fn commits_are_flushed_whatever_the_server_says() {
+    let test = TestDb::postgres().await;
+    let name = url::Url::parse(&test.url).unwrap().path().trim_start_matches('/').to_owned();
+    test.run(&format!("ALTER DATABASE {name} SET synchronous_commit = off")).await.unwrap();
+    let asked = format!("{}?options=-c%20synchronous_commit%3Doff", test.url);
+    for url in [&test.url, &asked] {
+        let db = Db::open(url, &Options::default()).unwrap();
+        let flushed = sql("SELECT CASE current_setting('synchronous_commit') WHEN 'on' THEN 1
+            ELSE 0 END::bigint");
+        let rows: Vec<(i64,)> = db
+            .transact::<_, Error, _>(move |tx| {
+                Box::pin(async move { tx.all(flushed, Vec::new()).await })
+            })
+            .await
+            .unwrap();
+        assert_eq!(rows, [(1,)], "{url}");
+        db.close().await;
+    }
+}
+
 #[test]
 fn one_process_at_a_time_has_the_file() {
     let folder = tempfile::tempdir().unwrap();

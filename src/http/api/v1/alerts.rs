@@ -2,12 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 
 use super::number_id;
 use super::progress::read_nothing;
 use crate::http::Shared;
 use crate::http::extract::{Body, Page, Param, Query};
-use crate::http::idempotency::{Call, Keep, Turn};
+use crate::http::idempotency::{Call, Keep, Turn, answered};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::work::AlertView;
@@ -51,11 +52,9 @@ pub async fn acknowledge_alert(
     Param(id): Param<String>,
     call: Call,
     body: Body,
-) -> Result<Json<AlertView>, Problem> {
+) -> Result<Response, Problem> {
     let id = number_id(&id, "alert")?;
-    let _turn = Turn::begin(&app, call, &body, Keep::Day)?;
+    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     read_nothing(body.text())?;
-    app.operations.acknowledge_alert(id).await?;
-    let alert = work::alert(&app.db, id).await?.ok_or_else(|| Problem::not_found("alert"))?;
-    Ok(Json(AlertView::new(alert)))
+    Ok(answered(app.operations.acknowledge_alert(id, turn.answering(AlertView::new)).await?))
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
 use utoipa::ToSchema;
 
 use super::path_sku;
@@ -14,6 +16,7 @@ use crate::domain::outcome::Refusal;
 use crate::domain::stock::Level;
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Param, Report};
+use crate::http::idempotency::{Call, Keep, Turn, answer, plain, replayed};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::availability::AvailabilityView;
@@ -40,14 +43,17 @@ pub async fn get_availability(
     Ok(Json(AvailabilityView::new(&app.policy, loaded, now)))
 }
 
-/// What can be sold of several SKUs now, in the order asked. It changes nothing, so an
-/// `Idempotency-Key` means nothing to it: each request is answered with the figures of its time.
+/// What can be sold of several SKUs now, in the order asked. It changes nothing and needs no
+/// `Idempotency-Key`; under one, a repeat is told the figures of the first time.
 #[utoipa::path(post, path = "/v1/availability", tag = "stock", request_body = QueryAvailability,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, body = List<AvailabilityView>), Problems))]
 pub async fn query_availability(
     State(app): State<Shared>,
+    call: Call,
     body: Body,
-) -> Result<Json<List<AvailabilityView>>, Problem> {
+) -> Result<Response, Problem> {
+    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     let asked = read(body.text())?;
     let found = load(&app, &asked).await?;
     let now = app.clock.now();
@@ -62,7 +68,12 @@ pub async fn query_availability(
     if !unknown.is_empty() {
         return Err(Refusal::UnknownSku(unknown).into());
     }
-    Ok(Json(List { items, next_cursor: None }))
+    let told = answer(StatusCode::OK, &List { items, next_cursor: None });
+    let Some(keep) = turn.keeping(&told) else { return Ok(plain(told)) };
+    Ok(match app.operations.keep(keep).await? {
+        Some(first) => replayed(plain(first)),
+        None => plain(told),
+    })
 }
 
 /// What is asked for, by the names asked for: as far as it is known, and else as it is stored.

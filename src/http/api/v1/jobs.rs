@@ -2,12 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 
 use super::number_id;
 use super::progress::read_nothing;
 use crate::http::Shared;
 use crate::http::extract::{Body, Page, Param, Query};
-use crate::http::idempotency::{Call, Keep, Turn};
+use crate::http::idempotency::{Call, Keep, Turn, answered};
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::List;
 use crate::http::view::work::JobView;
@@ -54,13 +55,9 @@ pub async fn retry_job(
     Param(id): Param<String>,
     call: Call,
     body: Body,
-) -> Result<Json<JobView>, Problem> {
+) -> Result<Response, Problem> {
     let id = number_id(&id, "job")?;
-    let _turn = Turn::begin(&app, call, &body, Keep::Day)?;
+    let turn = Turn::begin(&app, call, &body, Keep::Day)?;
     read_nothing(body.text())?;
-    // Read first: once it is ready it may be done, and gone, before it could be shown.
-    let job = work::job(&app.db, id).await?.ok_or_else(|| Problem::not_found("job"))?;
-    app.operations.retry_job(id).await?;
-    let now = work::job(&app.db, id).await?.unwrap_or(job);
-    Ok(Json(JobView::new(now)))
+    Ok(answered(app.operations.retry_job(id, turn.answering(JobView::new)).await?))
 }
