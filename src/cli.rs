@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::bench::What;
+
 /// Holds stock for orders.
 #[derive(Debug, Parser)]
 #[command(name = "stockhold", version, about, long_about = None)]
@@ -21,7 +23,7 @@ pub struct Cli {
 }
 
 /// What to do.
-#[derive(Debug, PartialEq, Eq, Subcommand)]
+#[derive(Debug, PartialEq, Subcommand)]
 pub enum Command {
     /// Run the daemon.
     Serve {
@@ -44,6 +46,33 @@ pub enum Command {
         /// Address and port.
         #[arg(long, value_name = "ADDRESS:PORT")]
         listen: Option<SocketAddr>,
+    },
+    /// Measure a running daemon: how many requests a second it answers, and how fast.
+    Bench {
+        /// Where it is; over plain HTTP.
+        #[arg(long, value_name = "URL")]
+        url: String,
+        /// An API key: storefront, or ops with --prepare.
+        #[arg(long, value_name = "KEY", env = "STOCKHOLD_BENCH_KEY", hide_env_values = true)]
+        key: Option<String>,
+        #[arg(long, value_enum, default_value = "place")]
+        what: What,
+        #[arg(long, default_value_t = 64)]
+        connections: usize,
+        #[arg(long, default_value_t = 10.0)]
+        seconds: f64,
+        /// Requests a second, sent whether or not the last ones are answered.
+        #[arg(long)]
+        rate: Option<f64>,
+        /// How many SKUs are asked for in turn, BENCH-1 and so on.
+        #[arg(long, default_value_t = 1)]
+        skus: u32,
+        /// Make those SKUs first, with plenty of stock each. Not for a shop that sells.
+        #[arg(long)]
+        prepare: bool,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Bring the database's schema up to date and stop.
     Migrate,

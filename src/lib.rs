@@ -8,6 +8,7 @@
 //! - `engine`: groups commands into transactions, replies after the commit
 //! - `storage`, and the ports `suppliers`, `refunds`, `alerts`, `coordination`
 //! - `domain`: pure; `domain::decide` is where all rules are
+//! - `bench`: measures a running daemon from outside
 //! - `settings`, `catalogue`, `ids`, `clock`, `lifecycle`, `telemetry`: what the others stand on
 //!
 //! *An order:* `http::api` → `engine` → `domain::decide` (`placing`, `payments`, `judging`, `buying`,
@@ -17,6 +18,7 @@
 
 pub mod alerts;
 pub mod app;
+pub mod bench;
 pub mod catalogue;
 pub mod cli;
 pub mod clock;

@@ -12,6 +12,7 @@ use futures::TryFutureExt;
 
 use super::daemon::Daemon;
 use super::{import, policy, store, test_clock};
+use crate::bench::Plan;
 use crate::catalogue;
 use crate::cli::{Cli, Command, Stock};
 use crate::clock::Clock;
@@ -39,6 +40,12 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::SimulateSupplier { settings, listen } => {
             let served = async move { simulator::serve_cli(settings, listen).await };
             with_runtime(served.map_ok(|()| ExitCode::SUCCESS).map_err(|e| e.to_string()))
+        }
+        Command::Bench { url, key, what, connections, seconds, rate, skus, prepare, json } => {
+            bench(seconds, rate).and_then(|span| {
+                let plan = Plan { url, key, what, connections, span, rate, skus, prepare, json };
+                with_runtime_and_log("error", crate::bench::run(plan))
+            })
         }
         Command::Migrate => with_runtime(migrate(cli.config)),
         Command::RestoreMark => with_runtime(restore_mark(cli.config)),
@@ -97,6 +104,17 @@ async fn serve(file: Option<PathBuf>, listen: Option<String>) -> Outcome {
     daemon.stop().await;
     tracing::info!(end = ?end, "stopped");
     Ok(end.into())
+}
+
+/// The span of a measurement whose numbers make sense.
+fn bench(seconds: f64, rate: Option<f64>) -> Result<Duration, String> {
+    if rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err("--rate must be above 0".into());
+    }
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(span) if !span.is_zero() => Ok(span),
+        _ => Err("--seconds must be above 0".into()),
+    }
 }
 
 async fn migrate(file: Option<PathBuf>) -> Outcome {

@@ -3,6 +3,7 @@
 
 mod alerts;
 pub mod api;
+mod bench;
 mod calm;
 mod cli;
 pub mod daemon;

@@ -16,7 +16,9 @@ const PORTS: [&str; 4] = ["suppliers", "refunds", "alerts", "coordination"];
 fn may_use(room: &str) -> Option<Vec<&'static str>> {
     let basis = ["clock", "ids", "domain"];
     let rooms = match room {
-        "clock" | "lifecycle" | "telemetry" | "cli" | "http_client" => vec![],
+        "clock" | "lifecycle" | "telemetry" | "http_client" => vec![],
+        "cli" => vec!["bench"],
+        "bench" => vec!["clock", "ids"],
         "ids" | "webhook_signature" => vec!["clock"],
         "domain" => vec!["clock", "ids"],
         "settings" => vec!["clock", "domain"],
