@@ -61,7 +61,7 @@ async fn short_is_cancelled_and_its_refund_owed_in_one_commit() {
         assert_eq!(w.refunded(id).await, (1, 1000));
     }
     watch.end().await;
-    books::check_tables(&w).await;
+    books::check_tables(&w.home).await;
     assert_eq!(w.number("SELECT sum(held) + sum(committed) FROM levels").await, 0);
     assert!(w.sim.orders().is_empty());
 }

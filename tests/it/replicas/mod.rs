@@ -4,4 +4,12 @@
 
 mod commits;
 mod crowd;
+mod deaths;
 mod fleet;
+mod front;
+mod mixed;
+mod rolling;
+mod schedules;
+mod shop;
+mod skew;
+mod stalls;
