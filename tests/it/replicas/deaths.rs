@@ -12,10 +12,14 @@ use crate::faults::world::{basket, paid_basket};
 
 const ITEMS: [&str; 4] = ["700000000001", "700000000002", "700000000003", "700000000004"];
 
+/// Long enough for a test to see that calls are under way. A lease that a call needs lasts 9 s with
+/// it, a purchase's 23 s.
+const PATIENT: &str = "[jobs]\nlease = \"5s\"\n[supplier]\nrequest_timeout = \"4s\"\n";
+
 /// Two replicas, and a supplier of so many items that makes a second order when it is asked twice.
 async fn shop(items: usize, keys: &str) -> Shop {
     let offers: Vec<(&str, i64)> = ITEMS[..items].iter().map(|id| (*id, 5)).collect();
-    let setup = setup().with(keys).selling(&offers);
+    let setup = setup().with(PATIENT).with(keys).selling(&offers);
     Shop::of(2, setup.simulated(|s| s.trade.repeated_reference = Repeated::SecondOrder)).await
 }
 
@@ -112,7 +116,7 @@ async fn creates_of_a_killed_replica_are_looked_up_by_the_other_and_stand_once()
     let (dies, lives) = pair(&shop.fleet).await;
     shop.supply(&dies, &ITEMS[..3]).await;
     stop(&lives);
-    let late = Fault::Late { after: Span::secs(4) };
+    let late = Fault::Late { after: Span::secs(6) };
     shop.script(Call::Create, &[Fault::LOST, Fault::TIMED_OUT, late]);
     let orders = bought(&dies, &ITEMS[..3]).await;
     until_placing(&shop, 3).await;
@@ -158,7 +162,7 @@ async fn a_replica_that_sleeps_past_its_lease_in_its_creates_is_fenced_and_buys_
     shop.supply(&sleeps, &ITEMS).await;
     stop(&lives);
     let late = Fault::Late { after: Span::secs(6) };
-    let slow = Fault::Slow { by: Span::millis(1800) };
+    let slow = Fault::Slow { by: Span::millis(3500) };
     shop.script(Call::Create, &[slow, Fault::LOST, Fault::TIMED_OUT, late]);
     let orders = bought(&sleeps, &ITEMS).await;
     until_placing(&shop, 4).await;
@@ -185,7 +189,7 @@ async fn a_replica_that_sleeps_past_its_lease_in_a_preview_sends_no_create() {
     let (sleeps, lives) = pair(&shop.fleet).await;
     shop.supply(&sleeps, &ITEMS[..1]).await;
     stop(&lives);
-    shop.script(Call::Preview, &[Fault::Slow { by: Span::millis(1500) }]);
+    shop.script(Call::Preview, &[Fault::Slow { by: Span::millis(3500) }]);
     let orders = bought(&sleeps, &ITEMS[..1]).await;
     eventually("the preview is under way", async || shop.sim.calls(Call::Preview) == 1).await;
     stop(&sleeps);

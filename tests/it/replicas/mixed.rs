@@ -2,172 +2,23 @@
 //! throttles and delays its answers, other buyers, and refunds whose answers get lost. Then calm, until
 //! nothing is under way; and the ledger, the sums, the money and the supplier's own book agree.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
-use serde_json::json;
-use stockhold::clock::Span;
-use stockhold::suppliers::simulator::{
-    Api as Call, Buyers, Chance, Fault, Repeated, Settings, Status,
-};
-use tokio::time::Instant;
+use stockhold::suppliers::simulator::Status;
+use tokio::time::{Instant, sleep};
 
 use super::front::Front;
-use super::shop::{Shop, setup};
-use crate::blackbox::api::{Api, warehouse};
-use crate::blackbox::daemon::together;
+use super::shop::{Shop, go_on, stop};
+use super::traffic::{self, MIXED_ITEM, PLENTY_ITEMS, SCARCE_ITEM, Told};
+use crate::blackbox::daemon::{Daemon, together};
 use crate::faults::refunder::Refunder;
-use crate::faults::world::{at_supplier, basket, item};
+use crate::faults::world::item;
 
 const CALLERS: u64 = 64;
 const TRAFFIC: Duration = Duration::from_secs(60);
 /// What is not settled in this time after the traffic is not settled at all.
 const GIVE_UP: Duration = Duration::from_secs(240);
-
-/// SKU and its items: a few that many want and many that few want, ours and the supplier's, and
-/// some of both.
-const HOT: &str = "HOT";
-const PLENTY: [&str; 3] = ["W1", "W2", "W3"];
-const SCARCE_ITEM: &str = "700000000001";
-const MIXED_ITEM: &str = "700000000002";
-const PLENTY_ITEMS: [&str; 2] = ["700000000003", "700000000004"];
-const MIXED: &str = "MIXED";
-
-/// Settles within a minute or two what production settles in hours; purchases are read back each 5 s.
-fn keys(refunder: &Refunder) -> String {
-    format!(
-        "{}[holds]\nttl_normal = \"5s\"\nttl_hot = \"3s\"\nsweep_interval = \"2s\"\n
-        [confirm]\nretry_deadline = \"20s\"\nattention_deadline = \"20s\"\n
-        [jobs]\nlease = \"10s\"\n
-        [supplier]\nsync_interval = \"10s\"\n",
-        refunder.keys()
-    )
-}
-
-/// Some of everything. What lands late lands while its purchase is still waited for: what lands
-/// after that is found by the look-up after 10 min, which is not waited for here.
-fn misbehave(s: &mut Settings) {
-    let chance = |chance, fault| Chance { chance, fault };
-    let lost = |effect| Fault::NeverAnswer { effect };
-    let cut = |effect| Fault::Cut { effect };
-    s.gateway.hang = Span::secs(5);
-    s.conduct_mut(Call::Product).chances =
-        vec![chance(0.05, Fault::throttled()), chance(0.05, cut(false)), chance(0.05, lost(false))];
-    s.conduct_mut(Call::Preview).chances = vec![chance(0.05, cut(false))];
-    s.conduct_mut(Call::Create).chances = vec![
-        chance(0.05, Fault::Late { after: Span::secs(4) }),
-        chance(0.05, lost(true)),
-        chance(0.05, lost(false)),
-        chance(0.05, cut(true)),
-        chance(0.05, cut(false)),
-        chance(0.03, Fault::throttled()),
-        chance(0.02, Fault::Http { status: 500, effect: true }),
-    ];
-    s.conduct_mut(Call::List).chances =
-        vec![chance(0.1, cut(false)), chance(0.05, Fault::Garbage { effect: false })];
-    s.conduct_mut(Call::View).chances = vec![chance(0.05, cut(false))];
-    s.conduct_mut(Call::Cancel).chances = vec![chance(0.1, cut(true)), chance(0.1, cut(false))];
-    s.trade.repeated_reference = Repeated::SecondOrder;
-    s.trade.close_not_before = Span::secs(2);
-    let buyers =
-        |offer: &str| Buyers { offer_id: offer.into(), spec_id: None, per_second: 0.2, units: 1 };
-    s.buyers = vec![buyers(SCARCE_ITEM), buyers(MIXED_ITEM)];
-}
-
-fn calm(s: &mut Settings) {
-    for api in Call::ALL {
-        s.conduct_mut(api).chances.clear();
-    }
-    s.buyers.clear();
-}
-
-async fn open(refunder: &Refunder) -> Shop {
-    let [plenty, more] = PLENTY_ITEMS;
-    let offers = [(SCARCE_ITEM, 30), (MIXED_ITEM, 40), (plenty, 100_000), (more, 100_000)];
-    Shop::of(2, setup().with(&keys(refunder)).selling(&offers)).await
-}
-
-async fn stock(shop: &Shop, api: &Api) {
-    api.sku(HOT, &json!({"title": HOT, "class": "hot", "sources": [warehouse()]})).await;
-    api.set_stock(HOT, 60).await;
-    for sku in PLENTY {
-        api.stocked(sku, 100_000).await;
-    }
-    let sources = json!([warehouse(), at_supplier(MIXED_ITEM, None)]);
-    api.sku(MIXED, &json!({"title": MIXED, "sources": sources})).await;
-    api.set_stock(MIXED, 20).await;
-    let [plenty, more] = PLENTY_ITEMS;
-    shop.supply(api, &[SCARCE_ITEM, plenty, more]).await;
-}
-
-/// What a caller was told: orders that it has, payments that were taken.
-#[derive(Default)]
-struct Told {
-    orders: Vec<String>,
-    payments: u64,
-    sold_out: u64,
-}
-
-/// One of a few kinds of baskets; most are ours alone.
-fn lines(dice: &mut StdRng) -> Vec<(&'static str, i64)> {
-    let few = dice.random_range(1..=3);
-    let plenty = *PLENTY.choose(dice).expect("one");
-    match dice.random_range(0..100) {
-        0..25 => vec![(HOT, 1)],
-        25..30 => vec![(HOT, 1), (plenty, few)],
-        30..85 => vec![(plenty, few)],
-        85..89 => vec![(SCARCE_ITEM, 1)],
-        89..92 => vec![(MIXED, few)],
-        92..94 => vec![(MIXED, 1), (PLENTY_ITEMS[0], few)],
-        94..97 => vec![(*PLENTY_ITEMS.choose(dice).expect("one"), few)],
-        _ => vec![(plenty, 1), (PLENTY_ITEMS[1], 1)],
-    }
-}
-
-/// Places, and pays, pays late, cancels, or forgets; until the end.
-async fn caller(front: Front, seed: u64, end: Instant) -> Told {
-    let mut dice = StdRng::seed_from_u64(seed);
-    let mut told = Told::default();
-    let mut n = 0;
-    while Instant::now() < end {
-        n += 1;
-        tokio::time::sleep(Duration::from_millis(dice.random_range(200..900))).await;
-        let (name, lines) = (format!("o-{seed}-{n}"), lines(&mut dice));
-        let units = lines.iter().map(|(_, units)| units).sum();
-        let mut order = basket(&name, &lines);
-        if dice.random_ratio(1, 4) {
-            order["short_policy"] = "cancel_lines".into();
-        }
-        let first = dice.random_range(0..2);
-        let placed = front.place(first, &order).await;
-        if placed.status == 409 {
-            let code = placed.code();
-            assert!(matches!(&*code, "insufficient_stock" | "stale_feed"), "{}", placed.text);
-            told.sold_out += 1;
-            continue;
-        }
-        assert!(matches!(placed.status, 200 | 201), "{} {}", placed.status, placed.text);
-        let id = placed.id();
-        let then = dice.random_range(0..100);
-        if (50..65).contains(&then) {
-            // About when it expires, or after it.
-            tokio::time::sleep(Duration::from_millis(dice.random_range(2_500..6_500))).await;
-        }
-        if then < 65 {
-            let paid = front.pay(first + 1, &id, &name, units).await;
-            assert!(matches!(paid.status, 200 | 201), "{} {}", paid.status, paid.text);
-            told.payments += 1;
-        }
-        if (40..50).contains(&then) || (65..80).contains(&then) {
-            let cancelled = front.cancel(first, &id).await;
-            assert!(matches!(cancelled.status, 200 | 202 | 409), "{}", cancelled.text);
-        }
-        told.orders.push(id);
-    }
-    told
-}
 
 /// What is still to come to an end by itself, or by payment upstream.
 const UNDER_WAY: &str = "SELECT
@@ -257,30 +108,10 @@ async fn was_mixed(shop: &Shop) {
     ] {
         assert!(happened.iter().any(|(name, _)| name == event), "no {event}: {happened:?}");
     }
-    eprintln!("{happened:?} {:?}", shop.sim.counts());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_minute_of_everything_at_two_replicas_ends_with_books_that_agree() {
-    let refunder = Refunder::start().await;
-    let shop = open(&refunder).await;
-    let daemons = shop.fleet.serve().await;
-    stock(&shop, &daemons[0]).await;
-    shop.sim.change(misbehave).expect("settings");
-    refunder.loses_every.store(4, std::sync::atomic::Ordering::SeqCst);
-    let (front, end) = (Front::of(&daemons), Instant::now() + TRAFFIC);
-    let told = together((0..CALLERS).map(|seed| caller(front.clone(), seed, end))).await;
-    shop.sim.change(calm).expect("settings");
-    refunder.loses_every.store(0, std::sync::atomic::Ordering::SeqCst);
-    settle(&shop).await;
-    for daemon in daemons {
-        daemon.stop().await;
-    }
-    assert_eq!(shop.fleet.deadlocks().await, 0);
-    shop.check().await;
-    money_agrees(&shop, &refunder).await;
-    goods_agree(&shop).await;
-    was_mixed(&shop).await;
+/// What each caller was told is what is written, and nothing else is.
+async fn told_agrees(shop: &Shop, told: &[Told]) {
     let mut orders: Vec<String> = told.iter().flat_map(|t| t.orders.clone()).collect();
     orders.sort();
     let stored: Vec<(String,)> =
@@ -291,4 +122,70 @@ async fn a_minute_of_everything_at_two_replicas_ends_with_books_that_agree() {
     let recorded = shop.number("SELECT count(*) FROM payments").await;
     assert_eq!(u64::try_from(recorded), Ok(payments));
     assert!(told.iter().any(|t| t.sold_out > 0), "the scarce were never sold out");
+}
+
+/// What befalls the replicas meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    None,
+    /// One sleeps longer than any lease, and goes on; then the other is killed, and started anew.
+    SleepAndDeath,
+}
+
+/// Longer than any lease: a purchase's lasts 19 s.
+const SLEEP: Duration = Duration::from_secs(22);
+
+async fn befall<'s>(
+    trouble: Trouble,
+    shop: &'s Shop,
+    front: &Front,
+    daemons: &mut Vec<Daemon<'s>>,
+) {
+    if trouble == Trouble::None {
+        return;
+    }
+    sleep(Duration::from_secs(10)).await;
+    stop(&daemons[1]);
+    sleep(SLEEP).await;
+    go_on(&daemons[1]);
+    sleep(Duration::from_secs(8)).await;
+    daemons.remove(0).kill().await;
+    let anew = shop.fleet.homes[0].serve().await;
+    front.set(0, &anew);
+    daemons.insert(0, anew);
+}
+
+/// Plays the minute, waits until all is settled, and judges.
+async fn play(trouble: Trouble) {
+    let refunder = Refunder::start().await;
+    let shop = traffic::open(&refunder).await;
+    let mut daemons = shop.fleet.serve().await;
+    traffic::stock(&shop, &daemons[0]).await;
+    shop.sim.change(traffic::misbehave).expect("settings");
+    refunder.loses_every.store(4, Ordering::SeqCst);
+    let (front, end) = (Front::of(&daemons), Instant::now() + TRAFFIC);
+    let callers = together((0..CALLERS).map(|seed| traffic::caller(front.clone(), seed, end)));
+    let (told, ()) = tokio::join!(callers, befall(trouble, &shop, &front, &mut daemons));
+    shop.sim.change(traffic::calm).expect("settings");
+    refunder.loses_every.store(0, Ordering::SeqCst);
+    settle(&shop).await;
+    for daemon in daemons {
+        daemon.stop().await;
+    }
+    assert_eq!(shop.fleet.deadlocks().await, 0);
+    shop.check().await;
+    money_agrees(&shop, &refunder).await;
+    goods_agree(&shop).await;
+    told_agrees(&shop, &told).await;
+    was_mixed(&shop).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minute_of_everything_at_two_replicas_ends_with_books_that_agree() {
+    play(Trouble::None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minute_in_which_one_replica_sleeps_and_the_other_dies_ends_with_books_that_agree() {
+    play(Trouble::SleepAndDeath).await;
 }

@@ -13,3 +13,4 @@ mod schedules;
 mod shop;
 mod skew;
 mod stalls;
+mod traffic;
