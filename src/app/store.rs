@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::ids::Ids;
 use crate::settings::Settings;
 use crate::storage::epochs::{self, Epoch};
-use crate::storage::{self, Claim, Db, Options};
+use crate::storage::{self, Claim, Db, Options, jobs};
 
 /// An open store; the claim is held as long as it is.
 pub struct Store {
@@ -21,6 +21,21 @@ pub async fn open(settings: &Settings, clock: &Clock) -> Result<Store, storage::
     let claim = storage::claim_file(&settings.storage.url)?;
     let db = Db::open(&settings.storage.url, &Options::default())?;
     db.migrate().await?;
+    if db.is_sqlite() {
+        // The claim says that nobody else has the file, so whoever had a job under lease is dead.
+        let clock = clock.clone();
+        let orphaned = db.transact(move |tx| {
+            Box::pin(async move {
+                let now = tx.now(&clock).await?;
+                jobs::orphan(tx, now).await
+            })
+        });
+        // A file that takes no writes is told of when something is to be written.
+        if let Err(error) = orphaned.await {
+            let error: storage::Error = error;
+            tracing::warn!(error = %error, "leases of the dead are waited for");
+        }
+    }
     let epoch = epochs::current(&db, clock, Ids::system().next(clock.now())).await?;
     Ok(Store { db, epoch, _claim: claim })
 }

@@ -13,7 +13,7 @@ use crate::domain::sku::Class;
 use crate::settings::is_name;
 
 /// The most units of a shelf.
-const MAX_SHELF: i64 = 1_000_000_000;
+const MAX_SHELF: i64 = 1_000_000_000_000;
 /// The most units of an order's line, and of whatever is compared with one.
 const MAX_UNITS: i64 = 1_000_000;
 const MAX_SKU_CHARS: usize = 128;

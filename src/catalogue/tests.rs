@@ -196,8 +196,8 @@ fn faults_carry_the_line_on_which_the_row_begins() {
     assert_eq!(
         faults(text),
         [
-            "line 6, warehouse_quantity: `x` is not a whole number from 0 to 1000000000",
-            "line 7, warehouse_quantity: `-1` is not a whole number from 0 to 1000000000",
+            "line 6, warehouse_quantity: `x` is not a whole number from 0 to 1000000000000",
+            "line 7, warehouse_quantity: `-1` is not a whole number from 0 to 1000000000000",
         ]
     );
 }
@@ -244,9 +244,9 @@ fn all_faults_of_all_lines_are_told_at_once() {
             "line 3: has neither a warehouse nor a supplier",
             "line 4, class: `warm` is not one of: normal, hot, flash",
             "line 4, low_watermark: `five` is not a whole number from 0 to 1000000",
-            "line 4, warehouse_quantity: `1.0` is not a whole number from 0 to 1000000000",
+            "line 4, warehouse_quantity: `1.0` is not a whole number from 0 to 1000000000000",
             "line 4, warehouse: `North` must be 1 to 32 of a-z, 0-9, _ and -",
-            "line 5, warehouse_quantity: `1e3` is not a whole number from 0 to 1000000000",
+            "line 5, warehouse_quantity: `1e3` is not a whole number from 0 to 1000000000000",
             "line 5, warehouse: `s1688` is a supplier, not a warehouse",
             "line 5, supplier: `other` is not configured; these are: s1688",
             "line 6, offer_id: is required where there is a supplier",

@@ -321,6 +321,8 @@ pub struct Needs {
     pub payment_ids: BTreeSet<String>,
     pub refunds: BTreeSet<RefundId>,
     pub purchases: BTreeSet<PurchaseId>,
+    /// Ids of suppliers' orders: which purchase has one.
+    pub supplier_orders: BTreeSet<String>,
     /// With all their levels; aliases are followed.
     pub skus: BTreeSet<SkuKey>,
     /// The SKUs (with levels) of every order loaded.
@@ -370,6 +372,12 @@ impl Needs {
         self.purchases.extend(command.purchase().cloned());
         self.refunds.extend(command.refund().cloned());
         match command {
+            Command::ResolvePurchase {
+                resolution: PurchaseResolution::Placed { supplier_order_id },
+                ..
+            } => {
+                self.supplier_orders.insert(supplier_order_id.clone());
+            }
             Command::Place(p) => {
                 self.external.insert((p.channel.clone(), p.external_id.clone()));
                 self.placement_keys.extend(p.idempotency.iter().map(|(key, _)| key.clone()));

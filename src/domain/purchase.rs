@@ -77,6 +77,8 @@ pub struct Trail {
     pub lost: Vec<Timestamp>,
     /// The lost creates up to then had their look-up after an hour: what they took is known.
     pub lost_known: Option<Timestamp>,
+    /// Lost creates whose order was found: what they took is known.
+    pub lost_found: usize,
     /// Clean look-ups that found nothing since the last attempt.
     pub clean_lookups: Vec<Timestamp>,
     /// A refusal that is believed only after the look-ups, since an earlier attempt was lost.
@@ -97,6 +99,12 @@ pub struct Trail {
 }
 
 impl Trail {
+    /// Lost creates of which it is not known yet what they took: an order of theirs may still land.
+    pub fn lost_open(&self) -> usize {
+        let known = self.lost.iter().filter(|at| Some(**at) <= self.lost_known).count();
+        self.lost.len().saturating_sub(known.max(self.lost_found))
+    }
+
     /// Notes a clean look-up that found nothing. One that is handed in twice is one.
     pub fn looked_up(&mut self, now: Timestamp) {
         if self.clean_lookups.last() != Some(&now) {
@@ -132,4 +140,26 @@ pub struct Purchase {
     pub deadline_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub trail: Trail,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_create_is_open_until_it_is_found_or_an_hour_has_passed() {
+        let at = Timestamp::from_secs;
+        let lost = |found, known| Trail {
+            lost: vec![at(10), at(20), at(30)],
+            lost_found: found,
+            lost_known: known,
+            ..Trail::default()
+        };
+        assert_eq!(lost(0, None).lost_open(), 3);
+        assert_eq!(lost(1, None).lost_open(), 2);
+        assert_eq!(lost(0, Some(at(20))).lost_open(), 1);
+        // The one that was found may be one of those that are an hour old.
+        assert_eq!(lost(1, Some(at(20))).lost_open(), 1);
+        assert_eq!(lost(3, Some(at(20))).lost_open(), 0);
+    }
 }

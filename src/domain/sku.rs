@@ -94,3 +94,84 @@ pub struct Sku {
     pub sources: Vec<Source>,
     pub paused: Paused,
 }
+
+impl Sku {
+    /// As a catalogue's row says, with what such a row cannot say left as it is known: buffers, when a
+    /// warning closes, further sources of a kind (a row names one warehouse and one supplier), and the
+    /// order of preference.
+    #[must_use]
+    pub fn keeping(mut self, known: &Sku) -> Sku {
+        if self.watermark.low == known.watermark.low {
+            self.watermark.recover = self.watermark.recover.or(known.watermark.recover);
+        }
+        let first = |kind: Kind| known.sources.iter().position(|s| s.kind == kind);
+        let named = [first(Kind::Warehouse), first(Kind::Supplier)];
+        let mut sources = Vec::new();
+        for (place, source) in known.sources.iter().enumerate() {
+            let said = self.sources.iter().position(|s| s.level == source.level);
+            if let Some(said) = said {
+                let said = self.sources.remove(said);
+                sources.push(Source { buffer: said.buffer.or(source.buffer), ..said });
+            } else if !named.contains(&Some(place)) {
+                sources.push(source.clone());
+            }
+        }
+        sources.append(&mut self.sources);
+        Sku { sources, ..self }
+    }
+}
+
+#[cfg(test)]
+mod keeping_tests {
+    use super::*;
+
+    fn source(source: &str, kind: Kind, buffer: Option<i64>) -> Source {
+        Source {
+            source: source.into(),
+            kind,
+            level: LevelId::from(format!("{source}:A").as_str()),
+            item: None,
+            cost: None,
+            currency: None,
+            min_quantity: 1,
+            pack_size: 1,
+            buffer,
+        }
+    }
+
+    fn sku(sources: Vec<Source>, recover: Option<i64>) -> Sku {
+        Sku {
+            key: "A".into(),
+            title: "A".into(),
+            class: Class::Normal,
+            watermark: Watermark { low: None, recover },
+            sources,
+            paused: Paused::default(),
+        }
+    }
+
+    fn shown(sku: &Sku) -> Vec<(&str, Option<i64>)> {
+        sku.sources.iter().map(|s| (s.source.as_str(), s.buffer)).collect()
+    }
+
+    #[test]
+    fn what_a_row_cannot_say_is_left_as_it_is() {
+        let known = sku(
+            vec![
+                source("s1688", Kind::Supplier, Some(7)),
+                source("main", Kind::Warehouse, Some(3)),
+                source("east", Kind::Warehouse, None),
+            ],
+            Some(20),
+        );
+        let (main, s1688) =
+            (source("main", Kind::Warehouse, None), source("s1688", Kind::Supplier, None));
+        let same = sku(vec![main.clone(), s1688], None).keeping(&known);
+        assert_eq!(same, known, "preference, buffers, the second warehouse, when a warning closes");
+        // The supplier that a row would name is gone from it: it is taken away.
+        let without = sku(vec![main], None).keeping(&known);
+        assert_eq!(shown(&without), [("main", Some(3)), ("east", None)]);
+        let other = sku(vec![source("west", Kind::Warehouse, None)], None).keeping(&known);
+        assert_eq!(shown(&other), [("east", None), ("west", None)]);
+    }
+}

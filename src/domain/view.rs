@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::availability::{Freshness, choose, freshness};
+use super::availability::{Freshness, choose, freshness, offer};
 use super::names::{LevelId, SourceId, texts};
 use super::order::{Hold, HoldState, Line, Order, State};
 use super::outcome::Refusal;
@@ -96,7 +96,8 @@ pub struct SourceView<'a> {
     pub level: &'a Level,
     pub buffer: i64,
     pub freshness: Freshness,
-    /// `max(0, quantity − held − committed − buffer)`.
+    /// `max(0, quantity − held − committed − buffer)`, or what is left of it where the item is closed
+    /// after a refusal or by the seller.
     pub available: i64,
 }
 
@@ -131,7 +132,7 @@ pub fn availability<'a>(
                 level,
                 buffer,
                 freshness: freshness(policy, level, now),
-                available: level.available(buffer),
+                available: offer(policy, suppliers, source, level, now).units,
             })
         })
         .collect();

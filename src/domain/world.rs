@@ -61,6 +61,8 @@ pub struct World {
     pub payments: BTreeMap<(String, String), OrderId>,
     pub refunds: BTreeMap<RefundId, OrderId>,
     pub purchases: BTreeMap<PurchaseId, OrderId>,
+    /// Purchases that have a supplier order, where one is named: (supplier, its order's id).
+    pub supplier_orders: BTreeMap<(SourceId, String), PurchaseId>,
     /// Every supplier's stop switch.
     pub suppliers: BTreeMap<SourceId, Paused>,
     pub items: BTreeMap<LevelId, ItemView>,

@@ -128,6 +128,7 @@ texts! {
         FROM due WHERE jobs.id = due.id
         RETURNING jobs.id, jobs.payload, jobs.lease_token, jobs.attempts, jobs.lapses, jobs.wakes,
             jobs.key");
+    ORPHAN = "UPDATE jobs SET lease_until = $1 WHERE state = 'running' AND lease_until > $1";
     HEARTBEAT = "UPDATE jobs SET lease_until = $3
         WHERE id = $1 AND lease_token = $2 AND state = 'running'";
     DONE = "DELETE FROM jobs WHERE id = $1 AND lease_token = $2 AND state = 'running'
@@ -214,6 +215,14 @@ pub(super) fn rows(requests: Vec<JobRequest>, now: Timestamp) -> (Vec<NewJob>, O
 pub async fn lapse(tx: &mut Tx, now: Timestamp) -> Result<Vec<String>> {
     let rows: Vec<(String,)> = tx.all(&LAPSE, args![now]).await?;
     Ok(rows.into_iter().map(|(kind,)| kind).collect())
+}
+
+/// Ends every lease, for a store whose only user has just begun: whoever had them is dead.
+///
+/// # Errors
+/// The database's.
+pub async fn orphan(tx: &mut Tx, now: Timestamp) -> Result<u64> {
+    tx.run(&ORPHAN, args![now]).await
 }
 
 /// Claims up to `limit` jobs of these kinds that are due until `lease_until`, the longest due

@@ -408,13 +408,22 @@ impl Rules<'_> {
         }
         match resolution {
             PurchaseResolution::Placed { supplier_order_id } => {
+                let supplier = self.purchase(&order, id)?.supplier.clone();
+                let named = (supplier, supplier_order_id.clone());
+                if let Some(other) = self.world.supplier_orders.get(&named) {
+                    let why =
+                        format!("the supplier's order {supplier_order_id} is that of {other}");
+                    return Err(Refusal::Conflict(state.as_str(), why).into());
+                }
                 self.tell(&order, "ops_resolved", format!("{id} placed"))?;
                 let created = Created {
                     supplier_order_id: supplier_order_id.clone(),
                     total: None,
                     left_out: Vec::new(),
                 };
+                self.lost_found(&order, id)?;
                 self.placed(&order, id, &created)?;
+                self.world.supplier_orders.insert(named, id.clone());
             }
             PurchaseResolution::NotPlaced => {
                 self.tell(&order, "ops_resolved", format!("{id} not placed"))?;

@@ -394,6 +394,7 @@ impl Rules<'_> {
             paid,
         });
         self.count_surplus(order, id, paid)?;
+        self.lost_found(order, id)?;
         self.world.owe(Job::Purchase { purchase: id.clone() }, now);
         self.world.alerts.push(AlertChange::Open {
             kind: AlertKind::UpstreamDuplicate,
@@ -434,6 +435,14 @@ impl Rules<'_> {
         self.count_lost(order, id)
     }
 
+    /// An order under the reference was found that no answer told of: a lost create's. As many of
+    /// them as orders are found have landed, and cannot land any more.
+    pub(super) fn lost_found(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
+        let trail = &mut self.purchase_mut(order, id)?.trail;
+        trail.lost_found = trail.lost.len().min(trail.lost_found.saturating_add(1));
+        self.count_lost(order, id)
+    }
+
     /// Counts each share's units in lost creates of any generation that may still turn up.
     pub(super) fn count_lost(&mut self, order: &OrderId, id: &PurchaseId) -> Result<()> {
         for key in share_keys(self.order(order)?, id) {
@@ -468,6 +477,7 @@ impl Rules<'_> {
             total: upstream.total,
             left_out: left_out.collect(),
         };
+        self.lost_found(order, id)?;
         self.placed(order, id, &created)?;
         self.polled(id, self.now, &Ok(upstream.clone()))
     }
@@ -517,8 +527,7 @@ fn surplus_units(purchase: &Purchase, key: (i64, i64)) -> i64 {
 
 /// Units of a share in a purchase's lost creates of which it is not known yet what they took.
 fn lost_units(purchase: &Purchase, key: (i64, i64)) -> i64 {
-    let trail = &purchase.trail;
-    units_in(purchase, key, trail.lost.iter().filter(|at| Some(**at) > trail.lost_known).count())
+    units_in(purchase, key, purchase.trail.lost_open())
 }
 
 /// Units of a share in so many orders of a purchase's lines.

@@ -86,6 +86,7 @@ impl Rules<'_> {
             let before = self.world.skus.get(&row.sku.key).cloned();
             let paused = before.as_ref().map(|s| s.paused.clone()).unwrap_or_default();
             let sku = Sku { paused, ..row.sku.clone() };
+            let sku = before.as_ref().map_or(sku.clone(), |known| sku.keeping(known));
             match &before {
                 Some(known) if *known == sku => report.unchanged += 1,
                 Some(_) => report.updated += 1,

@@ -126,7 +126,8 @@ impl Rules<'_> {
         if refund.state != RefundState::Pending {
             return Ok(Outcome::Again(None));
         }
-        let waited = refund.asked_at.map_or(Span::ZERO, |at| now.since(at));
+        // From when it was owed: an attempt that failed and was surely not made starts no new count.
+        let waited = now.since(refund.created_at);
         let again = now + backoff::doubling(waited, Span::secs(1), Span::minutes(10));
         match answer {
             RefundAnswer::Succeeded { reference } => {

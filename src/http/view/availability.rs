@@ -30,8 +30,12 @@ pub struct SourceAvailabilityView {
     pub held: i64,
     pub committed: i64,
     pub buffer: i64,
-    /// `max(0, quantity − held − committed − buffer)`, whatever the freshness.
+    /// `max(0, quantity − held − committed − buffer)`, whatever the freshness; less where the
+    /// supplier refused that many, 0 where it closed an order of ours.
     pub available: i64,
+    /// The seller closed an order of this item then: not orderable here until ops resume the SKU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_by_seller_at: Option<String>,
     /// Rises with every change of a figure.
     pub version: i64,
     /// `exact`, `fresh`, `stale`, `not_listed` or `unknown`.
@@ -75,6 +79,7 @@ fn sources(
             committed: s.level.committed,
             buffer: s.buffer,
             available: s.available,
+            closed_by_seller_at: s.level.blocked_at.map(time),
             version: s.level.version,
             freshness: s.freshness.as_str(),
             as_of: s.level.as_of.filter(|_| supplied(s.source.kind)).map(time),

@@ -8,6 +8,7 @@ use super::refund::OrderRefundView;
 use super::{hold_id, line_id, money, time};
 use crate::clock::Timestamp;
 use crate::domain::order::{Hold, Line, Order, Payment};
+use crate::domain::pricing;
 use crate::domain::view::{expires_in, line_state};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -22,6 +23,8 @@ pub struct OrderView {
     pub currency: String,
     #[schema(example = "23.99")]
     pub total: String,
+    /// What is still to be paid for what was not cancelled; 0 once it is paid or ended.
+    pub due: String,
     /// Captured so far.
     pub paid: String,
     /// Given back or owed back.
@@ -98,6 +101,7 @@ impl OrderView {
             state: order.state.as_str(),
             currency: order.currency.clone(),
             total: amount(order.total),
+            due: amount(pricing::owed(order).saturating_sub(pricing::paid(order)).max(0)),
             paid: amount(order.captured()),
             refunded: amount(order.refunded()),
             created_at: time(order.created_at),

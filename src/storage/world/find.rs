@@ -34,7 +34,9 @@ texts! {
         UNION ALL SELECT 'payment', channel, payment_id, order_id FROM payments
             WHERE payment_id IN (LIST($3))
         UNION ALL SELECT 'refund', id, '', order_id FROM refunds WHERE id IN (LIST($4))
-        UNION ALL SELECT 'purchase', id, '', order_id FROM purchase_orders WHERE id IN (LIST($5))";
+        UNION ALL SELECT 'purchase', id, '', order_id FROM purchase_orders WHERE id IN (LIST($5))
+        UNION ALL SELECT 'supplier order', supplier, supplier_order_id, id FROM purchase_orders
+            WHERE supplier_order_id IN (LIST($6))";
     SKUS = format!("SELECT {}, NULL AS alias FROM skus WHERE key IN (LIST($1))
         UNION ALL SELECT {}, a.alias FROM sku_aliases a JOIN skus s ON s.key = a.sku
             WHERE a.alias IN (LIST($1))",
@@ -121,9 +123,14 @@ pub(super) async fn names(
         list(&needs.payment_ids),
         list(&needs.refunds),
         list(&needs.purchases),
+        list(&needs.supplier_orders),
     ];
     let rows: Vec<(String, String, String, String)> = tx.all(&NAMES, args).await?;
     for (what, a, b, id) in rows {
+        if what == "supplier order" {
+            world.supplier_orders.insert((a.into(), b), id.into());
+            continue;
+        }
         let id = OrderId::from(id);
         match what.as_str() {
             "payment" => {

@@ -93,3 +93,23 @@ async fn c013_a_full_disk_takes_no_order() {
     eventually("it is ready", async || daemon.get("/readyz").await.status == 200).await;
     home.check_books().await;
 }
+
+/// Whoever has the file knows that nobody else does: what the dead one was doing is taken over at once.
+#[tokio::test]
+async fn after_a_kill_no_lease_is_waited_for() {
+    let home = Home::new("").with_clock();
+    let daemon = home.serve().await;
+    daemon.stocked("W1", 5).await;
+    daemon.placed("o1", "W1", 1).await;
+    daemon.kill().await;
+    home.tamper(
+        "UPDATE jobs SET state = 'running', lease_token = lease_token + 1, worker = 'dead',
+            lease_until = 2000000000000000 WHERE kind = 'deadline'",
+    )
+    .await;
+    let _daemon = home.serve().await;
+    eventually("it is taken back", async || {
+        home.number("SELECT count(*) FROM jobs WHERE lease_until = 2000000000000000").await == 0
+    })
+    .await;
+}

@@ -351,3 +351,25 @@ async fn amounts_have_their_currency_s_decimals() {
     let get = daemon.request(Method::GET, "/v1/orders?external_id=o9");
     assert_eq!(Answer::of(get).await.ok()["items"], json!([]));
 }
+
+/// What is still to be paid follows what is cancelled and what was paid; the total is what was placed.
+#[tokio::test]
+async fn what_is_due_follows_the_order() {
+    let home = Home::new("");
+    let daemon = home.serve().await;
+    daemon.stocked("W1", 10).await;
+    let id = daemon.placed("o1", "W1", 3).await;
+    let due = async || {
+        let order = daemon.order(&id).await;
+        (text(&order["total"]), text(&order["due"]))
+    };
+    let is = |total: &str, due: &str| (total.to_owned(), due.to_owned());
+    assert_eq!(due().await, is("30.00", "30.00"));
+    let path = format!("/v1/orders/{id}/lines/{id}.1/cancel");
+    daemon.post(&path, &json!({"quantity": 1})).await.ok();
+    assert_eq!(due().await, is("30.00", "20.00"));
+    daemon.pay(&id, "p1", "5.00").await.ok();
+    assert_eq!(due().await, is("30.00", "15.00"));
+    let paid = daemon.pay(&id, "p2", "15.00").await.ok();
+    assert_eq!((text(&paid["state"]), text(&paid["due"])), is("confirmed", "0.00"));
+}

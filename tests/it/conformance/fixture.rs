@@ -281,6 +281,7 @@ pub fn purchase(order: &OrderId, generation: i64, state: PurchaseState) -> Purch
             polled_at: Some(at(408)),
             overdue: Some(at(435)),
             paused_at: Some(at(401)),
+            lost_found: 1,
             lost_known: Some(at(402)),
             unanswered: 3,
             cancel_refused: true,

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use stockhold::suppliers::simulator::Handle;
+
+use super::process::tail;
 use super::world::World;
+use crate::blackbox::daemon::Home;
 
 /// Beside what `Home::check_books` reads: statements that name every offender, and what each would
 /// be.
@@ -25,22 +29,22 @@ const NONE_OF: &[(&str, &str)] = &[
 ];
 
 /// What must hold in one snapshot of the tables.
-pub async fn check_tables(world: &World) {
-    world.home.check_books().await;
+pub async fn check_tables(home: &Home) {
+    home.check_books().await;
     for (what, sql) in NONE_OF {
-        let offenders: Vec<(String,)> = world.home.rows(sql).await;
-        assert!(offenders.is_empty(), "{what}: {offenders:?}\n{}", world.log());
+        let offenders: Vec<(String,)> = home.rows(sql).await;
+        assert!(offenders.is_empty(), "{what}: {offenders:?}\n{}", tail(home));
     }
 }
 
 /// What must hold at the supplier: never more bought than it had, and of no reference two orders
 /// that stand.
-pub fn check_supplier(world: &World) {
-    for entry in world.sim.book() {
+pub fn check_supplier(sim: &Handle) {
+    for entry in sim.book() {
         assert!(entry.bought <= entry.had_for_us, "{entry:?}");
     }
     let mut standing: BTreeMap<String, u32> = BTreeMap::new();
-    for order in world.sim.orders().into_iter().filter(|o| o.closed.is_none()) {
+    for order in sim.orders().into_iter().filter(|o| o.closed.is_none()) {
         *standing.entry(order.reference.expect("a reference")).or_default() += 1;
     }
     standing.retain(|_, orders| *orders > 1);
@@ -50,8 +54,8 @@ pub fn check_supplier(world: &World) {
 /// Both, once nothing is under way.
 pub async fn check(world: &World) {
     world.idle().await;
-    check_tables(world).await;
-    check_supplier(world);
+    check_tables(&world.home).await;
+    check_supplier(&world.sim);
     let dead = world.number("SELECT count(*) FROM jobs WHERE state = 'dead'").await;
     assert_eq!(dead, 0, "{}", world.log());
 }

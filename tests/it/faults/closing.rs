@@ -41,6 +41,12 @@ async fn what_the_seller_closes_is_refunded_and_blocked_until_resumed() {
         let alerts = w.alerts("supplier_closed").await;
         assert!(matches!(alerts.as_slice(), [(_, true)]), "{alerts:?}");
         w.sync().await;
+        let shown = w.get("/v1/skus/SHOE/availability").await;
+        assert_eq!(
+            (&shown["available"], &shown["sources"][0]["available"]),
+            (&json!(0), &json!(0))
+        );
+        assert!(shown["sources"][0]["closed_by_seller_at"].is_string(), "{shown}");
         let (status, refusal) = w.post("/v1/orders", w.paid_basket(&[("SHOE", 1)])).await;
         assert_eq!((status, &refusal["code"]), (409, &"insufficient_stock".into()));
         let resume = json!({ "what": "selling", "reason": "spoke with the seller" });

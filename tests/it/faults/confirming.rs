@@ -61,9 +61,30 @@ async fn short_is_cancelled_and_its_refund_owed_in_one_commit() {
         assert_eq!(w.refunded(id).await, (1, 1000));
     }
     watch.end().await;
-    books::check_tables(&w).await;
+    books::check_tables(&w.home).await;
     assert_eq!(w.number("SELECT sum(held) + sum(committed) FROM levels").await, 0);
     assert!(w.sim.orders().is_empty());
+}
+
+/// A lost create whose order was found has taken what it took: nobody waits an hour for it.
+#[tokio::test]
+async fn a_lost_create_that_was_found_keeps_nobody_waiting() {
+    let w = Setup::new().selling(&[(A, 5)]).start().await.with_skus(&[A]).await;
+    w.script(Api::Create, &[Fault::NeverAnswer { effect: true }]);
+    let first = w.buy(A, 3).await;
+    w.until_purchase(&first, "placed").await;
+    w.sim.pay(w.upstream(&first, 1)).expect("paid");
+    w.until_purchase(&first, "paid").await;
+    assert_eq!(w.number("SELECT max(lost) FROM holds").await, 0);
+    // It is in the supplier's figure, and the hour is far from over.
+    w.pass(Span::minutes(15)).await;
+    let second = w.buy(A, 2).await;
+    let placed_at = w.now();
+    w.sim.set_stock(&item(A), 1).expect("an item");
+    w.until_state(&second, "cancelled").await;
+    assert_eq!(w.order(&second).await["cancel_reason"], "supplier_short");
+    assert!(w.now().since(placed_at) < Span::minutes(15), "asked after 5 minutes, and short");
+    books::check(&w).await;
 }
 
 /// C010, judged together: the older order gets the goods.

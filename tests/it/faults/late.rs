@@ -128,5 +128,5 @@ async fn a_surplus_order_that_is_paid_stays_in_the_alerts() {
     let alerts = w.alerts("upstream_duplicate").await;
     assert!(matches!(alerts.as_slice(), [(_, true)]), "{alerts:?}");
     assert_eq!((w.state(&id).await, w.sim.calls(Api::Cancel)), ("confirmed".into(), 0));
-    books::check_tables(&w).await;
+    books::check_tables(&w.home).await;
 }

@@ -2,7 +2,7 @@
 //! and `kill -9` at every point of an order's life. However it went, every order ends once, money
 //! and goods agree, and nothing is bought or given back twice.
 
-mod books;
+pub mod books;
 mod buying;
 mod cancelling;
 mod clocks;
@@ -14,9 +14,9 @@ mod jobs;
 mod late;
 mod mixed;
 mod process;
-mod refunder;
+pub mod refunder;
 mod refunding;
 mod restoring;
 mod storm;
 mod waiting;
-mod world;
+pub mod world;

@@ -25,6 +25,8 @@ pub struct Refunder {
     pub loses: Arc<AtomicBool>,
     /// Every n-th answer gets lost; 0 is none.
     pub loses_every: Arc<AtomicU32>,
+    /// Makes nothing and answers 500; a look-up says so.
+    pub fails: Arc<AtomicBool>,
     /// Answers this status to everything and does nothing; 0 is as usual.
     pub says: Arc<AtomicU16>,
     url: String,
@@ -33,6 +35,10 @@ pub struct Refunder {
 async fn make(State(refunder): State<Refunder>, body: axum::Json<Value>) -> (StatusCode, String) {
     if let Some(refusal) = refunder.refusal() {
         return refusal;
+    }
+    if refunder.fails.load(Ordering::SeqCst) {
+        refunder.refused.fetch_add(1, Ordering::SeqCst);
+        return (StatusCode::INTERNAL_SERVER_ERROR, "broken".into());
     }
     let id = body["refund_id"].as_str().expect("an id").to_owned();
     let amount = body["amount"].as_str().expect("an amount").to_owned();

@@ -47,6 +47,25 @@ async fn a_provider_that_is_away_is_asked_until_it_is_back() {
     }
 }
 
+/// Broken, and a look-up says that nothing was made: asked again ever more seldom, not each second.
+#[tokio::test]
+async fn a_provider_that_makes_nothing_is_asked_ever_more_seldom() {
+    let refunder = Refunder::start().await;
+    refunder.fails.store(true, Ordering::SeqCst);
+    let w = Setup::new().with(&refunder.keys()).start().await.with_shoe().await;
+    let id = w.buy("SHOE", 1).await;
+    w.sim.set_stock(&shoe(), 0).expect("a shoe");
+    w.until_state(&id, "cancelled").await;
+    w.pass(Span::hours(1)).await;
+    // After 1, 2, 4 … 512 s and then every 10 minutes: 10 in 17 minutes, 4 in the rest.
+    let asked = refunder.refused.load(Ordering::SeqCst);
+    assert!((8..=20).contains(&asked), "{asked}");
+    refunder.fails.store(false, Ordering::SeqCst);
+    w.until("it is made", async |w| refund_state(w, &id).await == "succeeded").await;
+    assert_eq!(refunder.made().into_values().collect::<Vec<_>>(), [1]);
+    books::check(&w).await;
+}
+
 /// Refused: for a person, who has it tried again, or says that it was made otherwise.
 #[tokio::test]
 async fn a_refused_refund_is_for_a_person() {

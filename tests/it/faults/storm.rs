@@ -184,7 +184,7 @@ async fn storm(seed: u64, counts_at: CountsAt, number: usize) {
             })
             .await;
             w.crash().await;
-            books::check_tables(&w).await;
+            books::check_tables(&w.home).await;
         }
     }
     w.sim.change(calm).expect("settings");

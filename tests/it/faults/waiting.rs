@@ -73,6 +73,28 @@ async fn a_purchase_of_unknown_fate_is_never_refunded_by_time() {
     books::check(&w).await;
 }
 
+/// One supplier order fills one purchase: what another has is not taken for it.
+#[tokio::test]
+async fn a_purchase_is_not_resolved_with_the_order_of_another() {
+    let w = Setup::new().start().await.with_shoe().await;
+    let bought = w.buy("SHOE", 1).await;
+    w.until_purchase(&bought, "placed").await;
+    let id = w.buy("SHOE", 1).await;
+    w.script(Api::Create, &[Fault::TIMED_OUT]);
+    w.always(Api::List, Some(SILENCE));
+    w.until_purchase(&id, "unknown").await;
+    let of_another = w.upstream(&bought, 1).to_string();
+    let body = json!({ "outcome": "placed", "supplier_order_id": of_another });
+    let path = format!("/v1/purchase-orders/{}/resolve", World::reference(&id, 1));
+    let (status, answer) = w.post(&path, body).await;
+    assert_eq!((status, &answer["code"]), (409, &"order_state_conflict".into()), "{answer}");
+    assert_eq!(answer["state"], "unknown");
+    w.always(Api::List, None);
+    w.until_state(&id, "confirmed").await;
+    assert_eq!(w.sim.orders().len(), 2);
+    books::check(&w).await;
+}
+
 /// Ops say what became of it.
 #[tokio::test]
 async fn ops_resolve_a_purchase_of_unknown_fate() {

@@ -83,6 +83,14 @@ impl Setup {
         self.simulated(|s| s.offers = offers.iter().map(offer).collect())
     }
 
+    /// The configuration's text, with the supplier at `gateway`.
+    pub fn settings(&self, gateway: &str) -> String {
+        let mut config = self.config.clone();
+        let supplier = &mut config.get_mut("suppliers").expect("suppliers")[0];
+        supplier.as_table_mut().expect("a table").insert("gateway".into(), gateway.into());
+        toml::to_string(&config).expect("TOML")
+    }
+
     /// Imported before the daemon first starts.
     pub fn catalogue(mut self, csv: String) -> Setup {
         self.catalogue = Some(csv);
@@ -123,19 +131,16 @@ pub struct World {
 }
 
 impl World {
-    async fn start(mut setup: Setup) -> World {
+    async fn start(setup: Setup) -> World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Noon: slots fall on it.
         let clock = Clock::manual(Timestamp(NOON));
-        let sim = Simulator::start(setup.simulator, clock.clone()).await.expect("a simulator");
-        let supplier = &mut setup.config.get_mut("suppliers").expect("suppliers")[0];
-        supplier
-            .as_table_mut()
-            .expect("a table")
-            .insert("gateway".into(), sim.gateway_url().into());
+        let sim = Simulator::start(setup.simulator.clone(), clock.clone()).await;
+        let sim = sim.expect("a simulator");
+        let supplier = &setup.config.get("suppliers").expect("suppliers")[0];
         let interval = supplier.get("sync_interval").and_then(toml::Value::as_str).unwrap_or("10m");
         let minutes = interval.strip_suffix('m').and_then(|n| n.parse().ok()).expect("minutes");
-        let home = Home::new(&toml::to_string(&setup.config).expect("TOML")).with_clock();
+        let home = Home::new(&setup.settings(&sim.gateway_url())).with_clock();
         let mut world = World {
             sim,
             home,
@@ -333,9 +338,8 @@ impl World {
 
     /// Makes a SKU of one item of the supplier.
     pub async fn sku(&self, sku: &str, offer: &str, spec: Option<&str>) {
-        let source = json!({ "source": "s1688", "kind": "supplier", "offer_id": offer, "spec_id": spec,
-            "cost": "10.00", "currency": "CNY", "min_quantity": 1, "pack_size": 1, "buffer": 0 });
-        let body = json!({ "title": sku, "class": "normal", "sources": [source] });
+        let body =
+            json!({ "title": sku, "class": "normal", "sources": [at_supplier(offer, spec)] });
         let (status, body) = self.call("PUT", &format!("/v1/skus/{sku}"), Some(body)).await;
         assert!(status < 300, "{body}");
     }
@@ -384,22 +388,13 @@ impl World {
     /// An order of lines (SKU, quantity) at 10.00 each, not yet posted.
     pub fn basket(&self, lines: &[(&str, i64)]) -> Value {
         let n = self.placed.fetch_add(1, Ordering::SeqCst);
-        let line = |(sku, quantity): &(&str, i64)| json!({ "sku": sku, "quantity": quantity, "unit_price": "10.00" });
-        json!({
-            "channel": "web", "external_id": format!("W-{n}"), "currency": "USD",
-            "lines": lines.iter().map(line).collect::<Vec<_>>(),
-            "ship_to": { "name": "张三", "phone": "13800138000", "country": "CN", "province": "浙江省",
-                "city": "杭州市", "district": "西湖区", "address": "文一西路 969 号" },
-        })
+        basket(&format!("W-{n}"), lines)
     }
 
     /// A basket with the money for it.
     pub fn paid_basket(&self, lines: &[(&str, i64)]) -> Value {
-        let mut basket = self.basket(lines);
-        let units: i64 = lines.iter().map(|(_, quantity)| quantity).sum();
-        let id = format!("pay-{}", basket["external_id"].as_str().expect("text"));
-        basket["payment"] = json!({ "id": id, "amount": format!("{}.00", units * 10) });
-        basket
+        let n = self.placed.fetch_add(1, Ordering::SeqCst);
+        paid_basket(&format!("W-{n}"), lines)
     }
 
     /// Posts a basket; the order's id.
@@ -485,6 +480,32 @@ impl World {
             WHERE order_id = $1";
         self.home.tables.rows(sql, &[id]).await[0]
     }
+}
+
+/// A supplier's item as a SKU's source.
+pub fn at_supplier(offer: &str, spec: Option<&str>) -> Value {
+    json!({ "source": "s1688", "kind": "supplier", "offer_id": offer, "spec_id": spec,
+        "cost": "10.00", "currency": "CNY", "min_quantity": 1, "pack_size": 1, "buffer": 0 })
+}
+
+/// An order of lines (SKU, quantity) at 10.00 each, with an address.
+pub fn basket(external_id: &str, lines: &[(&str, i64)]) -> Value {
+    let line = |(sku, quantity): &(&str, i64)| json!({ "sku": sku, "quantity": quantity, "unit_price": "10.00" });
+    json!({
+        "channel": "web", "external_id": external_id, "currency": "USD",
+        "lines": lines.iter().map(line).collect::<Vec<_>>(),
+        "ship_to": { "name": "张三", "phone": "13800138000", "country": "CN", "province": "浙江省",
+            "city": "杭州市", "district": "西湖区", "address": "文一西路 969 号" },
+    })
+}
+
+/// A basket with the money for it.
+pub fn paid_basket(external_id: &str, lines: &[(&str, i64)]) -> Value {
+    let mut basket = basket(external_id, lines);
+    let units: i64 = lines.iter().map(|(_, quantity)| quantity).sum();
+    let id = format!("pay-{external_id}");
+    basket["payment"] = json!({ "id": id, "amount": format!("{}.00", units * 10) });
+    basket
 }
 
 /// The item of an offer without variants.

@@ -25,16 +25,21 @@ pub fn host_of(url: &str) -> String {
 impl Fleet {
     /// So many replicas with the same settings on a new database.
     pub async fn of(replicas: usize, settings: &str) -> Fleet {
+        Fleet::each(replicas, settings, |_, home| home).await
+    }
+
+    /// So many replicas, each with something of its own.
+    pub async fn each(replicas: usize, settings: &str, own: impl Fn(usize, Home) -> Home) -> Fleet {
         let tables = Arc::new(Tables::server());
         let redis = service("STOCKHOLD_TEST_REDIS");
         let (mut homes, mut to_database, mut to_redis) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..replicas {
+        for n in 0..replicas {
             let database = Proxy::before(&host_of(&tables.url())).await;
             let calm = Proxy::before(&host_of(&redis)).await;
             let home = Home::on(&tables, settings)
                 .with_storage(database.in_url(&tables.url()))
                 .with_variable("STOCKHOLD_COORDINATION__URL", &calm.in_url(&redis));
-            homes.push(home);
+            homes.push(own(n, home));
             to_database.push(database);
             to_redis.push(calm);
         }

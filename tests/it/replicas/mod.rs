@@ -4,5 +4,14 @@
 
 mod commits;
 mod crowd;
+mod deaths;
 mod fleet;
+mod front;
+mod mixed;
 mod outages;
+mod rolling;
+mod schedules;
+mod shop;
+mod skew;
+mod stalls;
+mod traffic;

@@ -60,6 +60,34 @@ async fn stopped_for_twenty_seconds_it_takes_nothing_and_then_does_all_that_is_o
     fleet.homes[0].check_books().await;
 }
 
+/// Redis away for both: nothing is refused for it, and it is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_redis_both_replicas_go_on_and_say_so() {
+    let fleet = Fleet::of(2, SETTINGS).await;
+    let daemons = fleet.serve().await;
+    daemons[0].stocked("W1", 1_000).await;
+    let says = async |what: &str| {
+        for daemon in &daemons {
+            eventually(what, async || {
+                let answer = daemon.get("/readyz").await;
+                answer.status == 200 && answer.body["status"] == what
+            })
+            .await;
+        }
+    };
+    says("ready").await;
+    fleet.to_redis.iter().for_each(|way| way.set(Way::Shut));
+    says("degraded").await;
+    for n in 0..20 {
+        let id = daemons[n % 2].placed(&format!("o{n}"), "W1", 1).await;
+        let paid = daemons[(n + 1) % 2].pay(&id, &format!("p{n}"), "10.00").await.ok();
+        assert_eq!(paid["state"], "confirmed");
+    }
+    fleet.to_redis.iter().for_each(|way| way.set(Way::Open));
+    says("ready").await;
+    fleet.homes[0].check_books().await;
+}
+
 /// A half-open way: what is said is swallowed, and nothing says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_it_is_given_up_in_a_bounded_time() {

@@ -203,6 +203,14 @@ impl Store {
             for p in o.purchases.iter().filter(|p| needs.purchases.contains(&p.id)) {
                 world.purchases.insert(p.id.clone(), o.id.clone());
             }
+            for p in &o.purchases {
+                if let Some(named) = &p.supplier_order_id
+                    && needs.supplier_orders.contains(named)
+                {
+                    let key = (p.supplier.clone(), named.clone());
+                    world.supplier_orders.insert(key, p.id.clone());
+                }
+            }
         }
         ids.extend(world.external.values().cloned());
         ids.extend(world.placement_keys.values().cloned());

@@ -45,7 +45,7 @@ fn read(text: &str) -> Result<(What, String), Problem> {
     report.finish(what.zip(reason))
 }
 
-/// Sets a switch as the body says, and shows whose it is.
+/// Sets a switch as the body says, and shows whose it is. Who set it and why is in the log.
 async fn set(
     app: &Shared,
     call: Call,
@@ -53,9 +53,14 @@ async fn set(
     command: impl FnOnce(What, String) -> Command,
     render: impl Fn(&Outcome) -> KeptAnswer + Clone + Send + Sync + 'static,
 ) -> Result<Response, Problem> {
+    let path = call.path.clone();
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let (what, reason) = read(body.text())?;
-    turn.act(command(what, reason), render).await
+    let (by, why) = (turn.caller.name.clone(), reason.clone());
+    let set = turn.act(command(what, reason), render).await;
+    tracing::info!(key.name = %by, http.path = %path, stop.what = what.as_str(),
+        stop.reason = %why, stop.done = set.is_ok(), "the stop switch");
+    set
 }
 
 fn supplier_answer(id: SourceId) -> impl Fn(&Outcome) -> KeptAnswer + Clone + Send + Sync {
