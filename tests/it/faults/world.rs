@@ -206,6 +206,11 @@ impl World {
             if Instant::now() >= give_up {
                 panic!("not reached: {what}\n{}\n{}", self.shown().await, self.log());
             }
+            // What was under way at the first look may have ended since: the clock moves only when
+            // nothing is and the state is still another.
+            if self.next_due().await.is_some() && reached(self).await {
+                return;
+            }
             self.step(None).await;
         }
     }
