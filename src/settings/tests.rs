@@ -241,3 +241,24 @@ fn a_file_that_is_missing_or_no_toml_is_named() {
     let error = from("[server\n", &[]).expect_err("no TOML").to_string();
     assert!(error.contains("stockhold.toml is not TOML: "), "{error}");
 }
+
+/// The example for replicas is understood as it stands, once its secrets are there.
+#[test]
+fn the_example_for_replicas_is_accepted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["shop", "desk"] {
+        std::fs::write(folder.path().join(name), format!("key-of-the-{name}-0123"))
+            .expect("written");
+    }
+    let example = include_str!("../../config/replicas.example.toml");
+    let here = format!("{}/", folder.path().display());
+    let loaded = accepted(&example.replace("/run/secrets/", &here));
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    let settings = loaded.settings;
+    assert_eq!(settings.storage.url, "postgres://stockhold@postgres/stockhold");
+    let CoordinationSettings::Redis { url } = &settings.coordination else {
+        panic!("{:?}", settings.coordination);
+    };
+    assert_eq!(url.expose_secret(), "redis://redis:6379/0");
+    assert_eq!(settings.server.keys.len(), 2);
+}
