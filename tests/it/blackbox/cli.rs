@@ -76,6 +76,7 @@ async fn an_import_again_changes_nothing_and_differences_are_told() {
     let daemon = home.serve().await;
     assert_eq!(daemon.figures("A").await, (100, 20, 0, 80));
     assert_eq!(daemon.figures("B").await, (7, 5, 0, 2));
+    home.settled().await;
     let entries = daemon.list("/v1/ledger?sku=A", 50).await;
     let last = entries.last().expect("an entry");
     assert_eq!((&last["event"], &last["quantity"]), (&json!("correction"), &json!(-20)));

@@ -209,6 +209,17 @@ impl Home {
         self.tables.run(sql).await;
     }
 
+    /// Waits until readers of the ledger may pass all that is written: on a server shared with other
+    /// tests that takes as long as their open transactions do.
+    pub async fn settled(&self) {
+        if matches!(*self.tables, Tables::File(_)) {
+            return;
+        }
+        let open =
+            "SELECT count(*) FROM ledger WHERE xact >= pg_snapshot_xmin(pg_current_snapshot())";
+        eventually("the ledger is settled", async || self.number(open).await == 0).await;
+    }
+
     /// The rules that hold at every committed instant, by reading the tables: a level's figures
     /// are its open holds' and its ledger's sums, nothing is oversold, what ended holds nothing.
     pub async fn check_books(&self) {

@@ -40,6 +40,7 @@ async fn pages_of_any_size_show_everything_exactly_once() {
     let home = Home::new("");
     let daemon = home.serve().await;
     let placed = history(&daemon).await;
+    home.settled().await;
     for path in ["/v1/orders", "/v1/holds", "/v1/ledger", "/v1/refunds", "/v1/jobs"] {
         let all = ids(&daemon.list(path, 500).await);
         assert!(all.len() > 1, "{path}");
@@ -73,6 +74,7 @@ async fn filters_show_what_they_say() {
     assert_eq!(count(&format!("/v1/holds?order_id={}", placed[0])).await, 2);
     assert_eq!(count("/v1/holds?state=settled").await, 1);
     assert_eq!(count("/v1/holds?sku=B&state=active").await, 2, "2 and 8");
+    home.settled().await;
     assert_eq!(count(&format!("/v1/ledger?order_id={}", placed[0])).await, 5);
     assert_eq!(count("/v1/refunds?state=pending").await, 2, "3 overpaid, 6 paid and cancelled");
     assert_eq!(count("/v1/refunds?state=succeeded").await, 0);
@@ -85,6 +87,7 @@ async fn the_ledger_explains_every_figure() {
     let home = Home::new("");
     let daemon = home.serve().await;
     history(&daemon).await;
+    home.settled().await;
     for sku in ["A", "B", "C"] {
         let entries = daemon.list(&format!("/v1/ledger?sku={sku}"), 3).await;
         let sum = |name: &str| entries.iter().filter_map(|e| e[name].as_i64()).sum::<i64>();
@@ -153,6 +156,9 @@ async fn a_walk_through_the_ledger_misses_nothing_that_comes_meanwhile() {
     let (mut seen, mut cursor) = (Vec::new(), String::new());
     loop {
         let over = busy.is_finished();
+        if over {
+            home.settled().await;
+        }
         let page = daemon.get(&format!("/v1/ledger?limit=3{cursor}")).await.ok();
         seen.extend(ids(page["items"].as_array().expect("items")));
         match page["next_cursor"].as_str() {

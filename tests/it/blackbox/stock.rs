@@ -35,6 +35,7 @@ async fn counts_and_corrections_move_the_shelf() {
     }
     daemon.post("/v1/skus/none/stock", &delta(1)).await.refused(404, "not_found");
     assert_eq!(daemon.figures("W1").await, (8, 0, 0, 8));
+    home.settled().await;
     let entries = daemon.list("/v1/ledger?sku=W1", 50).await;
     let moves: Vec<_> =
         entries.iter().map(|e| (text(&e["note"]), e["quantity"].as_i64())).collect();
@@ -258,6 +259,7 @@ async fn an_alias_names_its_sku_everywhere() {
     let put = json!({"title": "x", "sources": [warehouse()]});
     let refused = daemon.put("/v1/skus/S1-NEW", &put).await.refused(409, "order_state_conflict");
     assert_eq!(refused["state"], "alias", "an alias is no SKU");
+    home.settled().await;
     for filter in ["sku=S1", "sku=S1-NEW"] {
         assert_eq!(daemon.list(&format!("/v1/orders?{filter}"), 5).await.len(), 1, "{filter}");
         assert_eq!(daemon.list(&format!("/v1/holds?{filter}"), 5).await.len(), 1, "{filter}");
