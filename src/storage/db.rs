@@ -358,6 +358,7 @@ fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
         .options([
             ("synchronous_commit", "on"),
             ("idle_in_transaction_session_timeout", "5s"),
+            ("client_min_messages", "warning"),
             ("lock_timeout", "10s"),
             ("statement_timeout", "15s"),
             ("tcp_keepalives_idle", "10"),
