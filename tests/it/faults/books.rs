@@ -28,6 +28,16 @@ const NONE_OF: &[(&str, &str)] = &[
     ),
 ];
 
+/// The statement for how many units of a supplier's offer our holds say that we have bought.
+pub fn bought(offer: &str) -> String {
+    format!(
+        "SELECT coalesce(sum(h.surplus + CASE WHEN h.state = 'committed'
+        OR (h.state = 'settled' AND p.state <> 'cancelled') THEN h.quantity ELSE 0 END), 0)
+        FROM holds h LEFT JOIN purchase_orders p ON p.id = h.purchase_id
+        WHERE h.level_id LIKE 's1688:{offer}:%'"
+    )
+}
+
 /// What must hold in one snapshot of the tables.
 pub async fn check_tables(home: &Home) {
     home.check_books().await;

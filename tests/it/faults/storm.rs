@@ -225,13 +225,7 @@ async fn agree(w: &World, refunder: &Refunder, items: &[String]) {
     // What is bought and not closed at the supplier is what our holds say, item by item; a surplus
     // order that was paid before it was found is an open alert.
     for offer in items {
-        let sql = format!(
-            "SELECT coalesce(sum(h.surplus + CASE WHEN h.state = 'committed'
-            OR (h.state = 'settled' AND p.state <> 'cancelled') THEN h.quantity ELSE 0 END), 0)
-            FROM holds h LEFT JOIN purchase_orders p ON p.id = h.purchase_id
-            WHERE h.level_id LIKE 's1688:{offer}:%'"
-        );
-        let ours = w.number(&sql).await;
+        let ours = w.number(&books::bought(offer)).await;
         assert_eq!(w.sim.units_bought(&item(offer)), ours, "{offer}");
     }
     check_duplicates(w).await;

@@ -12,6 +12,7 @@ use super::front::Front;
 use super::shop::{Shop, go_on, stop};
 use super::traffic::{self, MIXED_ITEM, PLENTY_ITEMS, SCARCE_ITEM, Told};
 use crate::blackbox::daemon::{Daemon, together};
+use crate::faults::books;
 use crate::faults::refunder::Refunder;
 use crate::faults::world::item;
 
@@ -80,13 +81,7 @@ async fn money_agrees(shop: &Shop, refunder: &Refunder) {
 /// Goods: each unit that is paid upstream is one of our holds.
 async fn goods_agree(shop: &Shop) {
     for offer in [SCARCE_ITEM, MIXED_ITEM].iter().chain(&PLENTY_ITEMS) {
-        let sql = format!(
-            "SELECT coalesce(sum(h.surplus + CASE WHEN h.state = 'committed'
-            OR (h.state = 'settled' AND p.state <> 'cancelled') THEN h.quantity ELSE 0 END), 0)
-            FROM holds h LEFT JOIN purchase_orders p ON p.id = h.purchase_id
-            WHERE h.level_id LIKE 's1688:{offer}:%'"
-        );
-        let ours = shop.number(&sql).await;
+        let ours = shop.number(&books::bought(offer)).await;
         assert_eq!(shop.sim.units_bought(&item(offer)), ours, "{offer}");
         assert_eq!(shop.sim.units_ordered(&item(offer)), ours, "{offer}");
     }

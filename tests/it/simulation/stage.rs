@@ -38,21 +38,9 @@ pub fn terms() -> Terms {
 pub fn policy(counts_at_order: bool) -> Policy {
     let terms = Terms { counts_at_order, ..terms() };
     Policy {
-        ttl_normal: Span::minutes(30),
-        ttl_hot: Span::minutes(12),
-        ttl_flash: Span::minutes(5),
-        payment_grace: Span::minutes(1),
-        confirm_delay: Span::minutes(5),
-        max_answer_age: Span::secs(60),
-        retry_deadline: Span::hours(2),
-        attention_deadline: Span::hours(24),
-        ship_deadline: Span::days(7),
-        complete_after: Span::days(14),
-        low: 5,
-        recover: 8,
-        remind_every: Span::hours(24),
         refunds_by_provider: true,
         suppliers: BTreeMap::from([("east".into(), terms.clone()), ("west".into(), terms)]),
+        ..Policy::default()
     }
 }
 
