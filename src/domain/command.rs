@@ -159,21 +159,29 @@ pub enum Command {
         sku: SkuKey,
         what: What,
         reason: String,
+        /// Who says so: the API key's name.
+        by: String,
     },
     ResumeSku {
         sku: SkuKey,
         what: What,
         reason: String,
+        /// Who says so: the API key's name.
+        by: String,
     },
     PauseSupplier {
         supplier: SourceId,
         what: What,
         reason: String,
+        /// Who says so: the API key's name.
+        by: String,
     },
     ResumeSupplier {
         supplier: SourceId,
         what: What,
         reason: String,
+        /// Who says so: the API key's name.
+        by: String,
     },
     AddAlias {
         sku: SkuKey,

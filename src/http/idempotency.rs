@@ -62,7 +62,7 @@ impl Drop for Held {
 /// Who calls, what path, and under which key.
 pub struct Call {
     pub caller: Caller,
-    pub path: String,
+    path: String,
     key: Option<String>,
 }
 

@@ -1,11 +1,27 @@
 //! SKUs as sellers define them: put, imported, renamed by alias, paused.
 
 use super::{Result, Rules};
-use crate::domain::command::ImportRow;
-use crate::domain::names::{SkuKey, SourceId};
+use crate::clock::Timestamp;
+use crate::domain::command::{Command, ImportRow};
+use crate::domain::names::{LevelId, SkuKey, SourceId};
 use crate::domain::outcome::{ImportReport, Outcome, Refusal, Stop};
 use crate::domain::sku::{Kind, MAX_SOURCES, Pause, Sku, What};
 use crate::domain::stock::{Entry, Level, Shift};
+
+/// A setting of the stop switch.
+struct Switch<'c> {
+    what: What,
+    /// Or resume.
+    pause: bool,
+    reason: &'c str,
+    by: &'c str,
+}
+
+impl Switch<'_> {
+    fn pause_at(&self, now: Timestamp) -> Option<Pause> {
+        self.pause.then(|| Pause { at: now, reason: self.reason.to_owned() })
+    }
+}
 
 impl Rules<'_> {
     pub(super) fn put_sku(&mut self, sku: &Sku) -> Result<Outcome> {
@@ -148,21 +164,36 @@ impl Rules<'_> {
     }
 
     /// Pauses with a reason; resumes without. Resuming selling clears the SKU's blocked levels.
-    pub(super) fn pause_sku(
-        &mut self,
-        sku: &SkuKey,
-        what: What,
-        reason: Option<&String>,
-    ) -> Result<Outcome> {
+    /// The stop switch of a SKU or a supplier.
+    pub(super) fn switch(&mut self, command: &Command) -> Result<Outcome> {
+        let set = |what: &What, pause, reason, by| Switch { what: *what, pause, reason, by };
+        match command {
+            Command::PauseSku { sku, what, reason, by } => {
+                self.pause_sku(sku, &set(what, true, reason, by))
+            }
+            Command::ResumeSku { sku, what, reason, by } => {
+                self.pause_sku(sku, &set(what, false, reason, by))
+            }
+            Command::PauseSupplier { supplier, what, reason, by } => {
+                self.pause_supplier(supplier, &set(what, true, reason, by))
+            }
+            Command::ResumeSupplier { supplier, what, reason, by } => {
+                self.pause_supplier(supplier, &set(what, false, reason, by))
+            }
+            _ => Err(Refusal::NotFound("stop switch").into()),
+        }
+    }
+
+    fn pause_sku(&mut self, sku: &SkuKey, switch: &Switch<'_>) -> Result<Outcome> {
         let found = self.world.sku(sku).ok_or(Stop::Refused(Refusal::NotFound("SKU")))?;
         let mut changed = found.clone();
-        let pause = reason.map(|r| Pause { at: self.now, reason: r.clone() });
-        let resume = pause.is_none() && what != What::Buying;
-        changed.paused.set(what, pause);
+        let resume = !switch.pause && switch.what != What::Buying;
+        changed.paused.set(switch.what, switch.pause_at(self.now));
         let (key, sources) = (changed.key.clone(), changed.sources.clone());
         self.world.put_sku(changed);
-        if reason.is_none() && what != What::Selling {
-            self.wake_waiting();
+        self.wake_what_waited(switch);
+        for source in &sources {
+            self.tell_switch(source.level.clone(), Some(key.clone()), switch);
         }
         for source in sources.iter().filter(|_| resume) {
             if let Some(level) = self.world.level_mut(&source.level)
@@ -177,21 +208,36 @@ impl Rules<'_> {
         self.sku_answer(&key)
     }
 
-    pub(super) fn pause_supplier(
-        &mut self,
-        supplier: &SourceId,
-        what: What,
-        reason: Option<&String>,
-    ) -> Result<Outcome> {
+    fn pause_supplier(&mut self, supplier: &SourceId, switch: &Switch<'_>) -> Result<Outcome> {
         if !self.policy.suppliers.contains_key(supplier) {
             return Err(Refusal::NotFound("supplier").into());
         }
         let mut paused = self.world.suppliers.get(supplier).cloned().unwrap_or_default();
-        paused.set(what, reason.map(|r| Pause { at: self.now, reason: r.clone() }));
+        paused.set(switch.what, switch.pause_at(self.now));
         self.world.put_supplier(supplier.clone(), paused.clone());
-        if reason.is_none() && what != What::Selling {
+        self.wake_what_waited(switch);
+        // Of no level: the supplier's own name stands where a level's would.
+        self.tell_switch(LevelId::from(supplier.as_str()), None, switch);
+        Ok(Outcome::Supplier(paused))
+    }
+
+    fn wake_what_waited(&mut self, switch: &Switch<'_>) {
+        if !switch.pause && switch.what != What::Selling {
             self.wake_waiting();
         }
-        Ok(Outcome::Supplier(paused))
+    }
+
+    /// Who set the stop switch and why stands in the ledger, where no figure changes by it.
+    fn tell_switch(&mut self, level: LevelId, sku: Option<SkuKey>, switch: &Switch<'_>) {
+        self.world.ledger.push(Entry {
+            at: self.now,
+            level,
+            sku,
+            order: None,
+            hold: None,
+            event: if switch.pause { "paused" } else { "resumed" },
+            by: Shift::default(),
+            note: format!("{} by {}: {}", switch.what.as_str(), switch.by, switch.reason),
+        });
     }
 }

@@ -77,12 +77,10 @@ impl Rules<'_> {
 
             C::PutSku(sku) => self.put_sku(sku),
             C::Import { rows, set_quantities } => self.import(rows, *set_quantities),
-            C::PauseSku { sku, what, reason } => self.pause_sku(sku, *what, Some(reason)),
-            C::ResumeSku { sku, what, .. } => self.pause_sku(sku, *what, None),
-            C::PauseSupplier { supplier, what, reason } => {
-                self.pause_supplier(supplier, *what, Some(reason))
-            }
-            C::ResumeSupplier { supplier, what, .. } => self.pause_supplier(supplier, *what, None),
+            C::PauseSku { .. }
+            | C::ResumeSku { .. }
+            | C::PauseSupplier { .. }
+            | C::ResumeSupplier { .. } => self.switch(command),
             C::AddAlias { sku, alias } => self.add_alias(sku, alias),
             C::ChangeStock { sku, source, change, reason } => {
                 self.change_stock(sku, source, change, reason)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api::{order, text};
 use super::daemon::{Daemon, Home};
@@ -175,4 +175,39 @@ async fn a_walk_through_the_ledger_misses_nothing_that_comes_meanwhile() {
     let all = ids(&daemon.list("/v1/ledger", 500).await);
     assert_eq!(all.len(), 61);
     assert_eq!(seen, all);
+}
+
+/// The stop switch is audited: who set it, when, and why, in the ledger, where no figure changes by it.
+#[tokio::test]
+async fn who_set_the_stop_switch_and_why_is_in_the_ledger() {
+    let keys = ["id", "gateway", "app_key", "app_secret", "access_token"];
+    let values = ["s1688", "http://127.0.0.1:9", "1", "s", "t"];
+    let supplier: String =
+        keys.iter().zip(values).map(|(k, v)| format!("{k} = \"{v}\"\n")).collect();
+    let supplier = format!("[[suppliers]]\n{supplier}");
+    let home = Home::new(&supplier).with_keys();
+    let daemon = home.serve().await;
+    daemon.stocked("A", 5).await;
+    let switch = |what: &str, reason: &str| json!({"what": what, "reason": reason});
+    daemon.post("/v1/skus/A/pause", &switch("selling", "flood")).await.ok();
+    daemon.post("/v1/skus/A/resume", &switch("both", "dry again")).await.ok();
+    daemon.post("/v1/suppliers/s1688/pause", &switch("buying", "strike")).await.ok();
+    let refused = daemon.post("/v1/skus/none/pause", &switch("selling", "x")).await;
+    refused.refused(404, "not_found");
+    home.settled().await;
+    let told = async |path: &str| {
+        let entries = daemon.list(path, 50).await;
+        let of = |e: &Value| {
+            let word = |name: &str| e[name].as_str().unwrap_or_default().to_owned();
+            (word("event"), word("note"), e["quantity"].as_i64())
+        };
+        let switched = |e: &&Value| e["event"] == "paused" || e["event"] == "resumed";
+        entries.iter().filter(switched).map(of).collect::<Vec<_>>()
+    };
+    let of = |event: &str, note: &str| (event.to_owned(), note.to_owned(), Some(0));
+    let sku = [of("paused", "selling by desk: flood"), of("resumed", "both by desk: dry again")];
+    assert_eq!(told("/v1/ledger?sku=A").await, sku);
+    let all = told("/v1/ledger").await;
+    assert_eq!(all[2..], [of("paused", "buying by desk: strike")]);
+    home.check_books().await;
 }

@@ -262,7 +262,7 @@ fn an_item_whose_purchase_the_seller_closed_is_not_orderable_until_resumed() {
     b.feed("east:x:", 20);
     assert!(b.place(placement("o2", &[("C", 1, 100)])).is_err());
     let (sku, what) = ("C".into(), stockhold::domain::sku::What::Selling);
-    b.run(Command::ResumeSku { sku, what, reason: "seen to".into() });
+    b.run(Command::ResumeSku { sku, what, reason: "seen to".into(), by: "ops".into() });
     assert!(b.place(placement("o2", &[("C", 1, 100)])).is_ok());
     assert!(!is_open(&b, AlertKind::SupplierClosed, "east:x:"));
 }

@@ -26,11 +26,16 @@ fn paused(pause: Command) -> Bench {
 
 fn pause_supplier() -> Command {
     let (supplier, reason) = ("east".into(), "flood".into());
-    Command::PauseSupplier { supplier, what: What::Buying, reason }
+    Command::PauseSupplier { supplier, what: What::Buying, reason, by: "ops".into() }
 }
 
 fn resume_supplier(what: What) -> Command {
-    Command::ResumeSupplier { supplier: "east".into(), what, reason: "dry".into() }
+    Command::ResumeSupplier {
+        supplier: "east".into(),
+        what,
+        reason: "dry".into(),
+        by: "ops".into(),
+    }
 }
 
 fn is_unknown(b: &Bench) -> bool {
@@ -89,10 +94,15 @@ fn what_may_have_been_bought_is_told_also_while_buying_is_paused() {
 
 #[test]
 fn resuming_wakes_what_waits_in_the_same_transaction() {
-    let pause_sku = || Command::PauseSku { sku: "C".into(), what: What::Both, reason: "x".into() };
+    let pause_sku = || Command::PauseSku {
+        sku: "C".into(),
+        what: What::Both,
+        reason: "x".into(),
+        by: "ops".into(),
+    };
     let resume_sku = |sku: &str, what| {
         let (sku, reason) = (sku.into(), "go".into());
-        Command::ResumeSku { sku, what, reason }
+        Command::ResumeSku { sku, what, reason, by: "ops".into() }
     };
     for (pause, wrong, right) in [
         (pause_supplier(), resume_supplier(What::Selling), resume_supplier(What::Buying)),

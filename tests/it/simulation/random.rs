@@ -138,11 +138,16 @@ fn finish(sim: &mut Sim) {
     let resume = |sim: &mut Sim| {
         for sku in SKUS {
             let (sku, what, reason) = (sku.into(), What::Both, "go".into());
-            assert!(sim.submit(&Command::ResumeSku { sku, what, reason }).is_ok());
+            assert!(
+                sim.submit(&Command::ResumeSku { sku, what, reason, by: "ops".into() }).is_ok()
+            );
         }
         for supplier in ["east", "west"] {
             let (supplier, what, reason) = (supplier.into(), What::Both, "go".into());
-            assert!(sim.submit(&Command::ResumeSupplier { supplier, what, reason }).is_ok());
+            assert!(
+                sim.submit(&Command::ResumeSupplier { supplier, what, reason, by: "ops".into() })
+                    .is_ok()
+            );
         }
     };
     resume(sim);

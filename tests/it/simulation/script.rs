@@ -430,10 +430,16 @@ impl Sim {
                 let sku = SKUS.get(*at).map(|s| (*s).into());
                 let supplier = if *at == 6 { "east".into() } else { "west".into() };
                 let _ = self.submit(&match (sku, on) {
-                    (Some(sku), true) => Command::PauseSku { sku, what, reason },
-                    (Some(sku), false) => Command::ResumeSku { sku, what, reason },
-                    (None, true) => Command::PauseSupplier { supplier, what, reason },
-                    (None, false) => Command::ResumeSupplier { supplier, what, reason },
+                    (Some(sku), true) => Command::PauseSku { sku, what, reason, by: "ops".into() },
+                    (Some(sku), false) => {
+                        Command::ResumeSku { sku, what, reason, by: "ops".into() }
+                    }
+                    (None, true) => {
+                        Command::PauseSupplier { supplier, what, reason, by: "ops".into() }
+                    }
+                    (None, false) => {
+                        Command::ResumeSupplier { supplier, what, reason, by: "ops".into() }
+                    }
                 });
             }
             Act::Rewrite { sku, flip, buffer } => {

@@ -45,22 +45,18 @@ fn read(text: &str) -> Result<(What, String), Problem> {
     report.finish(what.zip(reason))
 }
 
-/// Sets a switch as the body says, and shows whose it is. Who set it and why is in the log.
+/// Sets a switch as the body says, and shows whose it is. Who set it and why is in the ledger.
 async fn set(
     app: &Shared,
     call: Call,
     body: &Body,
-    command: impl FnOnce(What, String) -> Command,
+    command: impl FnOnce(What, String, String) -> Command,
     render: impl Fn(&Outcome) -> KeptAnswer + Clone + Send + Sync + 'static,
 ) -> Result<Response, Problem> {
-    let path = call.path.clone();
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let (what, reason) = read(body.text())?;
-    let (by, why) = (turn.caller.name.clone(), reason.clone());
-    let set = turn.act(command(what, reason), render).await;
-    tracing::info!(key.name = %by, http.path = %path, stop.what = what.as_str(),
-        stop.reason = %why, stop.done = set.is_ok(), "the stop switch");
-    set
+    let by = turn.caller.name.to_string();
+    turn.act(command(what, reason, by), render).await
 }
 
 fn supplier_answer(id: SourceId) -> impl Fn(&Outcome) -> KeptAnswer + Clone + Send + Sync {
@@ -85,7 +81,7 @@ pub async fn pause_sku(
     body: Body,
 ) -> Result<Response, Problem> {
     let sku = path_sku(&sku)?;
-    let command = |what, reason| Command::PauseSku { sku, what, reason };
+    let command = |what, reason, by| Command::PauseSku { sku, what, reason, by };
     set(&app, call, &body, command, sku_answer).await
 }
 
@@ -101,7 +97,7 @@ pub async fn resume_sku(
     body: Body,
 ) -> Result<Response, Problem> {
     let sku = path_sku(&sku)?;
-    let command = |what, reason| Command::ResumeSku { sku, what, reason };
+    let command = |what, reason, by| Command::ResumeSku { sku, what, reason, by };
     set(&app, call, &body, command, sku_answer).await
 }
 
@@ -118,7 +114,7 @@ pub async fn pause_supplier(
 ) -> Result<Response, Problem> {
     let (supplier, _) = configured(&app, &id)?;
     let render = supplier_answer(supplier.clone());
-    let command = |what, reason| Command::PauseSupplier { supplier, what, reason };
+    let command = |what, reason, by| Command::PauseSupplier { supplier, what, reason, by };
     set(&app, call, &body, command, render).await
 }
 
@@ -135,7 +131,7 @@ pub async fn resume_supplier(
 ) -> Result<Response, Problem> {
     let (supplier, _) = configured(&app, &id)?;
     let render = supplier_answer(supplier.clone());
-    let command = |what, reason| Command::ResumeSupplier { supplier, what, reason };
+    let command = |what, reason, by| Command::ResumeSupplier { supplier, what, reason, by };
     set(&app, call, &body, command, render).await
 }
 
