@@ -20,7 +20,7 @@ use crate::engine::{Engine, Parts};
 use crate::ids::Ids;
 use crate::lifecycle::{Lifecycle, Signals};
 use crate::settings::{self, Loaded, Settings, Sources};
-use crate::storage::epochs;
+use crate::storage::{Options, epochs};
 use crate::suppliers::simulator;
 use crate::telemetry;
 
@@ -128,7 +128,15 @@ async fn migrate(file: Option<PathBuf>) -> Outcome {
 async fn restore_mark(file: Option<PathBuf>) -> Outcome {
     let settings = load(file, None)?.settings;
     let clock = test_clock::clock()?;
-    let store = store::open(&settings, &clock).await.map_err(|e| e.to_string())?;
+    let options = Options { application: "stockhold restore-mark", ..Options::default() };
+    let store = store::open_as(&settings, &clock, &options).await.map_err(|e| e.to_string())?;
+    let connected = epochs::replicas_connected(&store.db).await.map_err(|e| e.to_string())?;
+    if connected > 0 {
+        return Err(format!(
+            "daemons are connected to the store ({connected} connections) and go on in ignorance of the \
+             restore: stop every replica first. Nothing was marked"
+        ));
+    }
     let id = Ids::system().next(clock.now());
     let epoch = epochs::restored(&store.db, &clock, id).await.map_err(|e| e.to_string())?;
     store.db.close().await;
@@ -164,13 +172,13 @@ async fn import_rows(
         ids: Ids::system(),
         policy: Arc::new(policy::policy(settings)),
         max_queued: settings.limits.max_queued_commands,
-        restored_at: store.epoch.restored_at(),
+        epoch: store.epoch.clone(),
         on_commit: Arc::new(|_| {}),
     });
     let writer = tokio::spawn(writer);
     let report = import::import(&engine, rows, set_quantities).await;
     engine.close();
-    writer.await.map_err(|e| e.to_string())?;
+    writer.await.map_err(|e| e.to_string())??;
     report
 }
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::operations::ByHand;
 use super::{coordination, policy, readiness, shared_clock, store, tokens};
@@ -20,7 +20,7 @@ use crate::jobs;
 use crate::lifecycle::Lifecycle;
 use crate::refunds::{Manual, Provider, Webhook};
 use crate::settings::{RefundSettings, Settings};
-use crate::storage::Db;
+use crate::storage::{Db, checkpoints};
 
 /// What a started daemon shows to whoever started it.
 pub struct Daemon {
@@ -48,8 +48,10 @@ impl Daemon {
             .map_err(|e| format!("cannot listen on {}: {e}", settings.server.listen))?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
         let store = store::open(settings, &clock).await.map_err(|e| e.to_string())?;
+        life.supervise("checkpoints", checkpoints::run(store.db.clone(), life.stopping()));
         let clock = shared_clock::clock(&store.db, clock, life).await.map_err(|e| e.to_string())?;
         let metrics = http::metrics::install().map_err(|e| e.to_string())?;
+        life.supervise("metrics", http::metrics::keep_up(metrics.clone(), life.stopping()));
         let (db, ids) = (store.db.clone(), Ids::system());
         let rules = Arc::new(policy::policy(settings));
         let coordination = coordination::open(settings, &clock, &store.epoch).await?;
@@ -60,7 +62,7 @@ impl Daemon {
             ids: ids.clone(),
             policy: Arc::clone(&rules),
             max_queued: settings.limits.max_queued_commands,
-            restored_at: store.epoch.restored_at(),
+            epoch: store.epoch.clone(),
             on_commit: coordination::follower(&coordination),
         });
         let writer = run_writer(writer, life);
@@ -136,19 +138,19 @@ fn refunds(settings: &Settings, clock: &Clock) -> Result<Arc<dyn Provider>, Stri
 
 /// The writer outlives the soft stop, since what was taken is answered; its death is the daemon's.
 fn run_writer(
-    writer: impl Future<Output = ()> + Send + 'static,
+    writer: impl Future<Output = Result<(), &'static str>> + Send + 'static,
     life: &Lifecycle,
 ) -> JoinHandle<()> {
-    let (ended, stopping) = (CancellationToken::new(), life.stopping());
-    let guard = ended.clone().drop_guard();
+    let (died, death) = oneshot::channel();
+    let stopping = life.stopping();
     life.supervise("engine", async move {
         tokio::select! {
             () = stopping.cancelled() => Ok(()),
-            () = ended.cancelled() => Err("the writer ended"),
+            why = death => Err(why.unwrap_or("the writer died")),
         }
     });
     tokio::spawn(async move {
-        let _guard = guard;
-        writer.await;
+        let ended = writer.await;
+        let _ = died.send(ended.err().unwrap_or("the writer ended"));
     })
 }

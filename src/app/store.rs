@@ -18,8 +18,20 @@ pub struct Store {
 /// # Errors
 /// Names the process that has the file, the newer schema, or what the database says.
 pub async fn open(settings: &Settings, clock: &Clock) -> Result<Store, storage::Error> {
+    open_as(settings, clock, &Options::default()).await
+}
+
+/// As [`open`], for a command that is no daemon.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_as(
+    settings: &Settings,
+    clock: &Clock,
+    options: &Options,
+) -> Result<Store, storage::Error> {
     let claim = storage::claim_file(&settings.storage.url)?;
-    let db = Db::open(&settings.storage.url, &Options::default())?;
+    let db = Db::open(&settings.storage.url, options)?;
     db.migrate().await?;
     if db.is_sqlite() {
         // The claim says that nobody else has the file, so whoever had a job under lease is dead.

@@ -4,7 +4,9 @@
 //! that has more decimals than the currency, or does not fit, is refused and never rounded. Leaves
 //! out sums and shares of amounts: those belong to the rules that make them.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -54,13 +56,13 @@ impl Currency {
     /// # Errors
     /// [`Error::Currency`] for anything else.
     pub fn parse(text: &str) -> Result<Currency, Error> {
-        CODES
-            .into_iter()
-            .find_map(|(decimals, codes)| {
-                let code = codes.split(' ').find(|code| *code == text)?;
-                Some(Currency { code, decimals })
-            })
-            .ok_or_else(|| Error::Currency(text.to_owned()))
+        static ALL: LazyLock<HashMap<&str, Currency>> = LazyLock::new(|| {
+            let codes = CODES.into_iter().flat_map(|(decimals, codes)| {
+                codes.split(' ').map(move |code| (code, Currency { code, decimals }))
+            });
+            codes.collect()
+        });
+        ALL.get(text).copied().ok_or_else(|| Error::Currency(text.to_owned()))
     }
 
     /// The three letters.

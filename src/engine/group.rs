@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::store::Store;
+use super::writer::Writer;
 use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply, Touched};
 use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Needs;
@@ -13,17 +15,17 @@ use crate::domain::policy::Policy;
 use crate::domain::world::World;
 use crate::storage::groups::{self, Keep, Kept, Scope};
 use crate::storage::world::Loaded;
-use crate::storage::{self, Db, Tx};
+use crate::storage::{self, Tx};
 
 /// What each command of a group ended in, in order.
 pub(super) type Results = Vec<Result<Reply, Error>>;
 
 /// A group that was decided, as it was handed to the commit.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Decided {
     pub results: Results,
     pub committed: Committed,
-    pub touched: Arc<Touched>,
+    pub touched: Touched,
 }
 
 /// Why a transaction was given up.
@@ -35,6 +37,8 @@ enum Abort {
     Unchanged(Decided),
     /// The group id was there already: committed before.
     Committed,
+    /// The store was put back to an earlier state.
+    Restored,
 }
 
 impl From<storage::Error> for Abort {
@@ -70,30 +74,27 @@ impl Group {
     ///
     /// # Errors
     /// The database's.
-    pub(super) async fn run(
-        &mut self,
-        db: &Db,
-        clock: &Clock,
-        policy: &Arc<Policy>,
-        restored_at: Option<Timestamp>,
-    ) -> Result<Decided, storage::Error> {
+    pub(super) async fn run(&mut self, writer: &Writer) -> Result<Decided, storage::Error> {
         loop {
             let attempt = Attempt {
+                store: writer.store.clone(),
                 id: self.id.clone(),
                 commands: Arc::clone(&self.commands),
                 more: self.more.clone(),
                 stuck: self.stuck.clone(),
                 stash: Arc::clone(&self.stash),
-                clock: clock.clone(),
-                policy: Arc::clone(policy),
-                restored_at,
+                clock: writer.clock.clone(),
+                policy: Arc::clone(&writer.policy),
             };
-            let run = db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
+            let run = writer.db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
             match run.await {
-                Ok(decided) => return Ok(decided),
+                Ok(()) | Err(Abort::Committed) => {
+                    writer.store.committed(&self.id, writer.clock.now());
+                    return Ok(self.stashed());
+                }
                 Err(Abort::Unchanged(decided)) => return Ok(decided),
-                Err(Abort::Committed) => return Ok(self.stashed()),
                 Err(Abort::Storage(error)) => return Err(error),
+                Err(Abort::Restored) => return Err(writer.store.lose()),
                 Err(Abort::More(asks)) => self.widen(asks),
             }
         }
@@ -141,25 +142,31 @@ struct Attempt {
     stash: Arc<Mutex<Option<Decided>>>,
     clock: Clock,
     policy: Arc<Policy>,
-    restored_at: Option<Timestamp>,
+    store: Store,
 }
 
 impl Attempt {
-    async fn run(self, tx: &mut Tx) -> Result<Decided, Abort> {
-        let started = tx.now(&self.clock).await?;
-        if !groups::begin_group(tx, &self.id, started).await? {
-            return Err(Abort::Committed);
+    async fn run(self, tx: &mut Tx) -> Result<(), Abort> {
+        let own_time = tx.own_time(&self.clock);
+        let after = self.store.last_group(self.clock.now());
+        let begun = groups::begin_group(tx, &self.id, own_time, after.as_deref()).await?;
+        let Some(begun) = begun else { return Err(Abort::Committed) };
+        if begun.life != self.store.life || (after.is_some() && !begun.followed) {
+            return Err(Abort::Restored);
         }
+        let started = begun.at;
         let mut needs = self.more.clone();
         self.commands.iter().for_each(|e| needs.add(&e.command));
         let fences: Vec<(i64, i64)> =
             self.commands.iter().filter_map(|e| e.fence).map(|f| (f.job, f.token)).collect();
         let scopes = self.commands.iter().filter_map(|e| e.idempotency.as_ref());
         let scopes = scopes.map(|i| i.scope.clone()).collect();
-        let Loaded { mut world, before } = storage::world::load(tx, &needs, started).await?;
+        let loaded = storage::world::load(tx, &needs, started).await?;
+        let Loaded { mut world, before, server_time } = loaded;
         let valid = storage::jobs::fences(tx, &fences).await?;
-        let now = tx.now(&self.clock).await?;
-        world.restored_at = self.restored_at;
+        let own_time = tx.own_time(&self.clock);
+        let now = own_time.or(server_time).unwrap_or(started);
+        world.restored_at = self.store.restored_at;
         let kept = groups::kept(tx, &scopes, now).await?;
         let mut deciding = Deciding { kept, new: Vec::new(), asks: Vec::new() };
         let mut results: Results = Vec::with_capacity(self.commands.len());
@@ -186,9 +193,9 @@ impl Attempt {
             catalogue: before.has_other_catalogue(&world),
         };
         let committed = Committed { levels: saved.levels, next_job: saved.next_job };
-        let decided = Decided { results, committed, touched: Arc::new(touched) };
-        *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided.clone());
-        Ok(decided)
+        let decided = Decided { results, committed, touched };
+        *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
+        Ok(())
     }
 }
 

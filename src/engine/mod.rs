@@ -12,9 +12,11 @@ use crate::domain::policy::Policy;
 use crate::domain::stock::Level;
 use crate::ids::Ids;
 use crate::storage::Db;
+use crate::storage::epochs::Epoch;
 
 mod group;
 mod queue;
+mod store;
 mod writer;
 
 pub use queue::{MAX_COMMANDS, MAX_LEVELS};
@@ -130,15 +132,16 @@ pub struct Parts {
     pub policy: Arc<Policy>,
     /// Placements that may wait; beyond, they are shed (`limits.max_queued_commands`).
     pub max_queued: usize,
-    /// When the store was last restored from a backup: what is older may have been done outside
+    /// The store's life. After a restore from a backup what is older may have been done outside
     /// without it knowing, and is looked up before it is done.
-    pub restored_at: Option<Timestamp>,
+    pub epoch: Epoch,
     pub on_commit: OnCommit,
 }
 
 impl Engine {
-    /// The handle, and the writer to be run as a task until [`Engine::close`].
-    pub fn new(parts: Parts) -> (Engine, impl Future<Output = ()> + Send) {
+    /// The handle, and the writer to be run as a task until [`Engine::close`]. It ends with an error,
+    /// in words, when the store was restored from a backup under it.
+    pub fn new(parts: Parts) -> (Engine, impl Future<Output = Result<(), &'static str>> + Send) {
         let queue = Arc::new(queue::Queue::new(parts.max_queued));
         let (committed, _) = broadcast::channel(1024);
         let writer = writer::Writer {
@@ -148,7 +151,7 @@ impl Engine {
             policy: parts.policy,
             queue: Arc::clone(&queue),
             committed: committed.clone(),
-            restored_at: parts.restored_at,
+            store: store::Store::of(&parts.epoch),
             on_commit: parts.on_commit,
         };
         (Engine { queue, committed }, writer.run())

@@ -10,7 +10,7 @@ use super::{Envelope, Error, Reply};
 use crate::domain::command::Needs;
 
 /// A group closes at so many commands …
-pub const MAX_COMMANDS: usize = 200;
+pub const MAX_COMMANDS: usize = 256;
 /// … or about so many levels named.
 pub const MAX_LEVELS: usize = 2_000;
 /// Room for commands that are never shed; who finds it full waits.
@@ -83,6 +83,7 @@ impl Queue {
     pub(super) async fn next_group(&self) -> Option<Vec<Pending>> {
         loop {
             let filled = self.filled.notified();
+            self.let_arrive().await;
             {
                 let mut lanes = self.lanes();
                 let group = self.take(&mut lanes);
@@ -94,6 +95,20 @@ impl Queue {
                 }
             }
             filled.await;
+        }
+    }
+
+    /// Lets the requests that have arrived already be read, as long as that brings more: one turn of
+    /// the runtime each, which takes no time when nothing else is to be done.
+    async fn let_arrive(&self) {
+        let mut seen = self.len();
+        while 0 < seen && seen < MAX_COMMANDS {
+            tokio::task::yield_now().await;
+            let now = self.len();
+            if now <= seen {
+                return;
+            }
+            seen = now;
         }
     }
 
@@ -129,6 +144,6 @@ impl Queue {
     pub(super) fn close(&self) {
         self.lanes().closed = true;
         self.room.close();
-        self.filled.notify_one();
+        self.filled.notify_waiters();
     }
 }

@@ -9,8 +9,9 @@ use tokio::sync::broadcast;
 
 use super::group::{Decided, Group};
 use super::queue::{Pending, Queue};
+use super::store::{RESTORED, Store};
 use super::{Committed, Envelope, Error, OnCommit};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::domain::policy::Policy;
 use crate::ids::Ids;
 use crate::storage::{self, Db};
@@ -30,17 +31,30 @@ pub(super) struct Writer {
     pub policy: Arc<Policy>,
     pub queue: Arc<Queue>,
     pub committed: broadcast::Sender<Committed>,
-    pub restored_at: Option<Timestamp>,
+    pub store: Store,
     pub on_commit: OnCommit,
 }
 
 impl Writer {
     /// Runs until the queue is closed and empty.
-    pub(super) async fn run(self) {
+    ///
+    /// # Errors
+    /// In words, when the store is not the one any more that was written to.
+    pub(super) async fn run(self) -> Result<(), &'static str> {
         while let Some(group) = self.queue.next_group().await {
             metrics::histogram!("stockhold_group_commands").record(group.len() as f64);
-            self.run_group(group).await;
+            if self.store.is_lost() {
+                for pending in group {
+                    let _ = pending.reply.send(Err(Error::StorageUnavailable(RESTORED.into())));
+                }
+            } else {
+                self.run_group(group).await;
+            }
+            if self.store.is_lost() {
+                self.queue.close(); // and run empty
+            }
         }
+        if self.store.is_lost() { Err(RESTORED) } else { Ok(()) }
     }
 
     async fn run_group(&self, pending: Vec<Pending>) {
@@ -85,7 +99,7 @@ impl Writer {
         let mut retries = 0;
         let mut unknown_since: Option<tokio::time::Instant> = None;
         loop {
-            let run = group.run(&self.db, &self.clock, &self.policy, self.restored_at);
+            let run = group.run(self);
             let error = match run.await {
                 Ok(decided) => return Ok(decided),
                 Err(error) => error,
@@ -96,7 +110,7 @@ impl Writer {
             }
             // Once a commit's fate is unknown, the same group under the same id finds it out.
             if let Some(since) = unknown_since {
-                if since.elapsed() > UNKNOWN_FOR {
+                if since.elapsed() > UNKNOWN_FOR || self.store.is_lost() {
                     return Err(Error::OutcomeUnknown);
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;

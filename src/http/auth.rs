@@ -8,10 +8,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, Request};
 use axum::http::{HeaderMap, Method, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -106,32 +104,33 @@ pub fn permits(role: Role, method: &Method, route: &str) -> bool {
     }
 }
 
-/// Lets a request through with its [`Caller`], or answers for it.
-pub async fn check(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+/// Lets a request through with its [`Caller`].
+///
+/// # Errors
+/// `401`, `403`, `429`.
+pub async fn check(app: &Shared, request: &mut Request) -> Result<(), Problem> {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         // No such path: the fallback says so to anybody.
-        return next.run(request).await;
+        return Ok(());
     };
     let guard = guard(route.as_str());
     let caller = app.keys.caller(request.headers());
     match caller {
         _ if guard == Guard::Open => {}
-        None if guard == Guard::KeyOrLocal && is_local(&request) => {}
-        None => return Problem::unauthorized().into_response(),
+        None if guard == Guard::KeyOrLocal && is_local(request) => {}
+        None => return Err(Problem::unauthorized()),
         Some(caller) => {
-            if guard == Guard::Role
-                && let Err(wait) = app.coordination.admit(&caller.name).await
-            {
-                return Problem::rate_limited(wait).into_response();
+            if guard == Guard::Role {
+                app.coordination.admit(&caller.name).await.map_err(Problem::rate_limited)?;
             }
             if guard == Guard::Role && !permits(caller.role, request.method(), route.as_str()) {
-                return Problem::forbidden("See /docs for what each role may do.").into_response();
+                return Err(Problem::forbidden("See /docs for what each role may do."));
             }
             tracing::Span::current().record("api_key.name", &*caller.name);
             request.extensions_mut().insert(caller);
         }
     }
-    next.run(request).await
+    Ok(())
 }
 
 /// From this machine, and not passed on by a proxy on it.

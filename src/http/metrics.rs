@@ -1,18 +1,21 @@
 //! `/metrics`: Prometheus text of whatever the daemon records through the `metrics` crate, and the
 //! requests' own counters and latencies.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 
 /// Upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 13] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const UPKEEP: Duration = Duration::from_secs(5);
 const REQUESTS: &str = "stockhold_http_requests_total";
 const DURATION: &str = "stockhold_http_request_duration_seconds";
 const PROBLEMS: &str = "stockhold_http_problems_total";
@@ -29,6 +32,23 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = builder()?.install_recorder()?;
     describe();
     Ok(handle)
+}
+
+/// Sums up what was recorded, now and then: until then every single measurement is kept, and a daemon
+/// whose metrics nobody reads would grow for ever.
+///
+/// # Errors
+/// None.
+pub async fn keep_up(
+    recorded: PrometheusHandle,
+    stopping: CancellationToken,
+) -> Result<(), Infallible> {
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return Ok(()),
+            () = tokio::time::sleep(UPKEEP) => recorded.run_upkeep(),
+        }
+    }
 }
 
 /// A recorder's handle that nothing records into: for tests and for the API document.

@@ -1,4 +1,5 @@
-//! What surrounds every request: its id, its span, its metrics, and that a panic is an answer.
+//! What surrounds every request: its id, its span, its caller, its metrics, and that a panic is an
+//! answer. One layer for all of it: each costs as much as reading the request.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -10,14 +11,14 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tracing::Instrument;
 
-use super::Shared;
 use super::problem::{Code, Problem};
+use super::{Shared, auth};
 
 /// Names a request in its answer and in the logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Runs a request inside its span and answers under its id, whatever happens in it.
-pub async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub async fn observe(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let id = given_id(&request).unwrap_or_else(|| app.ids.next(app.clock.now()));
     let method = request.method().clone();
     let route = request
@@ -32,7 +33,13 @@ pub async fn observe(State(app): State<Shared>, request: Request, next: Next) ->
         "api_key.name" = tracing::field::Empty,
     );
     let started = Instant::now();
-    let mut response = AssertUnwindSafe(next.run(request))
+    let answering = async {
+        match auth::check(&app, &mut request).await {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    let mut response = AssertUnwindSafe(answering)
         .catch_unwind()
         .instrument(span.clone())
         .await

@@ -23,6 +23,7 @@ use crate::engine::{KeptAnswer, Parts};
 use crate::settings::{KeySettings, Role};
 use crate::storage::Options;
 use crate::storage::alerts::Alert;
+use crate::storage::epochs::Epoch;
 use crate::storage::groups::Keep;
 use crate::storage::jobs::JobInfo;
 
@@ -85,7 +86,7 @@ async fn server() -> Server {
         ids: ids.clone(),
         policy: Arc::clone(&policy),
         max_queued: 100,
-        restored_at: None,
+        epoch: Epoch::first(),
         on_commit: Arc::new(move |touched| cache.committed(&touched.levels, touched.catalogue)),
     });
     tokio::spawn(writer);
@@ -343,7 +344,9 @@ async fn a_panic_in_a_handler_is_an_answer() {
     let router = Router::new().route("/broken", get(broken));
     let observe = middleware::from_fn_with_state(server.app.clone(), request::observe);
     let router = router.layer(observe);
-    let request = Request::builder().uri("/broken").body(Body::empty()).expect("one");
+    let request =
+        Request::builder().uri("/broken").header("authorization", format!("Bearer {OPS}"));
+    let request = request.body(Body::empty()).expect("one");
     let response = router.oneshot(request).await.expect("answers");
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(response.headers()["content-type"], "application/problem+json");

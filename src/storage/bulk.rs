@@ -1,13 +1,17 @@
-//! Bulk writes: many rows of a table in one statement (SQLite: one JSON parameter read by
-//! `json_each`, so that one statement serves groups of every size; PostgreSQL: a column array each,
-//! read by `UNNEST`), and many such statements in one round trip ([`Batch`]).
+//! Bulk writes: many rows of a table in one statement (SQLite: `VALUES`, in a few fixed sizes filled up
+//! with empty rows, so that a handful of prepared statements serves groups of every size; PostgreSQL: a
+//! column array each, read by `UNNEST`), and many such statements in one round trip ([`Batch`]).
 //!
 //! What must hold: every bulk write compares the rows it touched with the rows it was given, and an
 //! update also compares the guard columns with what they were, so that each is a compare-and-set.
 
+use std::sync::OnceLock;
+
+use futures::TryStreamExt;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Postgres, Row, Sqlite};
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments, AssertSqlSafe, Executor, Postgres, Row, Sqlite};
 
 use super::cell::{Cell, Type};
 use super::db::{Conn, Tx};
@@ -21,13 +25,20 @@ pub struct Texts {
     update: Bulk,
 }
 
+/// Rows in one SQLite statement. The largest has 9,000 parameters or so of the 32,766 there may be.
+const SIZES: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, LARGEST];
+const LARGEST: usize = 256;
+
 /// A statement around a SELECT of the rows that it is given.
 pub struct Bulk {
     table: &'static str,
+    /// A column that is never empty.
+    key: &'static str,
     columns: Vec<(String, Type)>,
     before: String,
     after: String,
-    sqlite: String,
+    /// One for each of [`SIZES`], made when it is first used.
+    sqlite: [OnceLock<String>; SIZES.len()],
     postgres: String,
 }
 
@@ -35,11 +46,10 @@ impl Bulk {
     /// An INSERT that goes on with `then` (`ON CONFLICT …`, `RETURNING …`), the same on both.
     pub fn insert<T: Table>(then: &str) -> Bulk {
         let columns = T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-        // `WHERE true` tells SQLite that what follows is no join's ON.
         Bulk::new::<T>(
             columns.collect(),
             format!("INSERT INTO {} ({}) ", T::NAME, T::LIST),
-            format!(" WHERE true {then}"),
+            format!(" {then}"),
         )
     }
 
@@ -65,14 +75,33 @@ impl Bulk {
     }
 
     fn new<T: Table>(columns: Vec<(String, Type)>, before: String, after: String) -> Bulk {
-        let picks =
-            columns.iter().enumerate().map(|(i, (name, _))| format!("value->>{i} AS {name}"));
-        let picks = picks.collect::<Vec<_>>().join(", ");
-        let sqlite = format!("{before}SELECT {picks} FROM json_each($1){after}");
-        let mut bulk =
-            Bulk { table: T::NAME, columns, before, after, sqlite, postgres: String::new() };
+        let (sqlite, postgres) = (Default::default(), String::new());
+        let (table, key) = (T::NAME, T::KEY[0]); // `table!` takes no fewer than one
+        let mut bulk = Bulk { table, key, columns, before, after, sqlite, postgres };
         bulk.postgres = bulk.postgres_from(1);
         bulk
+    }
+
+    fn names(&self) -> String {
+        let names = self.columns.iter().map(|(name, _)| name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// SQLite's text for so many rows or a few more, and for how many. Empty rows are passed over; that
+    /// there is a WHERE also tells SQLite that an ON behind it is no join's.
+    fn sqlite(&self, rows: usize) -> (&str, usize) {
+        let at = SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1);
+        let text = self.sqlite[at].get_or_init(|| {
+            let names = self.names();
+            let row = format!("({})", vec!["?"; self.columns.len()].join(", "));
+            let rows = vec![row; SIZES[at]].join(", ");
+            let Bulk { key, before, after, .. } = self;
+            format!(
+                "WITH r({names}) AS (VALUES {rows}) \
+                 {before}SELECT {names} FROM r WHERE {key} IS NOT NULL{after}; "
+            )
+        });
+        (text, SIZES[at])
     }
 
     /// PostgreSQL's text, its parameters numbered from `first` on.
@@ -82,8 +111,7 @@ impl Bulk {
             Type::Int => format!("${i}::bigint[]"),
         });
         let arrays = arrays.collect::<Vec<_>>().join(", ");
-        let names = self.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
-        let names = names.join(", ");
+        let names = self.names();
         format!("{}SELECT {names} FROM UNNEST({arrays}) AS u({names}){}", self.before, self.after)
     }
 }
@@ -148,20 +176,28 @@ impl Batch {
     /// [`Error::Retry`] when a key is taken, a row is not there any more or its guard is not what it
     /// was; [`Error::Poison`] when a row is refused.
     pub async fn run(self, tx: &mut Tx) -> Result<()> {
-        if self.writes.len() > 1
-            && let Conn::Postgres(conn) = tx.conn()
-        {
-            let row = together(&self.writes).fetch_one(&mut **conn).await?;
-            for (i, write) in self.writes.iter().enumerate() {
-                let touched: i64 = row.try_get(i)?;
-                counted(write.bulk, write.rows.len(), u64::try_from(touched).unwrap_or(0))?;
+        let Batch { writes } = self;
+        let given = writes.iter().map(|write| write.rows.len()).collect::<Vec<_>>();
+        let tables = writes.iter().map(|write| write.bulk.table).collect::<Vec<_>>();
+        let touched: Vec<u64> = match tx.conn() {
+            _ if writes.is_empty() => return Ok(()),
+            Conn::Sqlite(conn) => {
+                let query = in_sqlite(writes)?;
+                let done = conn.fetch_many(query).try_filter_map(|each| async move {
+                    Ok(each.left().map(|done| done.rows_affected()))
+                });
+                let mut done = done.try_collect::<Vec<_>>().await?.into_iter();
+                let statements = given.iter().map(|rows| rows.div_ceil(LARGEST));
+                statements.map(|n| done.by_ref().take(n).sum()).collect()
             }
-            return Ok(());
-        }
-        for write in self.writes {
-            let given = write.rows.len();
-            let touched = run(tx, write.bulk, &write.rows).await?;
-            counted(write.bulk, given, touched)?;
+            Conn::Postgres(conn) => {
+                let row = together(&writes).fetch_one(&mut **conn).await?;
+                let count = |i| Ok(u64::try_from(row.try_get::<i64, _>(i)?).unwrap_or(0));
+                (0..given.len()).map(count).collect::<Result<_>>()?
+            }
+        };
+        for ((table, given), touched) in tables.into_iter().zip(given).zip(touched) {
+            counted(table, given, touched)?;
         }
         Ok(())
     }
@@ -183,26 +219,12 @@ fn together(writes: &[Write]) -> Query<'static, Postgres, PgArguments> {
     writes.iter().fold(query, |query, write| bind(query, write.bulk, &write.rows))
 }
 
-fn counted(bulk: &Bulk, given: usize, touched: u64) -> Result<()> {
+fn counted(table: &str, given: usize, touched: u64) -> Result<()> {
     if u64::try_from(given) == Ok(touched) {
         Ok(())
     } else {
-        Err(Error::miscount(bulk.table, given, touched))
+        Err(Error::miscount(table, given, touched))
     }
-}
-
-async fn run(tx: &mut Tx, bulk: &'static Bulk, rows: &[Vec<Cell>]) -> Result<u64> {
-    Ok(match tx.conn() {
-        Conn::Sqlite(conn) => sqlx::query::<Sqlite>(bulk.sqlite.as_str())
-            .bind(json(rows)?)
-            .execute(&mut **conn)
-            .await?
-            .rows_affected(),
-        Conn::Postgres(conn) => bind(sqlx::query(bulk.postgres.as_str()), bulk, rows)
-            .execute(&mut **conn)
-            .await?
-            .rows_affected(),
-    })
 }
 
 /// Inserts the rows, in their order. None given: nothing is asked.
@@ -225,7 +247,18 @@ pub async fn insert_rows_with<T: Table>(
     rows: Vec<T>,
 ) -> Result<u64> {
     let rows: Vec<Vec<Cell>> = rows.into_iter().map(T::cells).collect();
-    if rows.is_empty() { Ok(0) } else { run(tx, bulk, &rows).await }
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    Ok(match tx.conn() {
+        Conn::Sqlite(conn) => {
+            in_sqlite(vec![Write { bulk, rows }])?.execute(&mut **conn).await?.rows_affected()
+        }
+        Conn::Postgres(conn) => bind(sqlx::query(bulk.postgres.as_str()), bulk, &rows)
+            .execute(&mut **conn)
+            .await?
+            .rows_affected(),
+    })
 }
 
 /// As [`insert_rows_with`], reading what `RETURNING` gives.
@@ -242,8 +275,7 @@ pub async fn insert_rows_returning<T: Table, R: FromBoth>(
     }
     let rows: Vec<Vec<Cell>> = rows.into_iter().map(T::cells).collect();
     match tx.conn() {
-        Conn::Sqlite(conn) => sqlx::query::<Sqlite>(bulk.sqlite.as_str())
-            .bind(json(&rows)?)
+        Conn::Sqlite(conn) => in_sqlite(vec![Write { bulk, rows }])?
             .fetch_all(&mut **conn)
             .await?
             .iter()
@@ -277,28 +309,36 @@ fn bind(
     })
 }
 
-/// The rows as a JSON array of arrays. U+0000 is refused, as PostgreSQL does by itself.
-fn json(rows: &[Vec<Cell>]) -> Result<String> {
-    let mut out = Vec::with_capacity(rows.len().saturating_mul(256));
-    out.push(b'[');
-    for (i, row) in rows.iter().enumerate() {
-        out.extend_from_slice(if i == 0 { b"[" } else { b",[" });
-        for (j, cell) in row.iter().enumerate() {
-            if j != 0 {
-                out.push(b',');
-            }
-            match (cell.int(), cell.text()) {
-                (Some(n), _) => out.extend_from_slice(n.to_string().as_bytes()),
-                (_, Some(text)) if text.contains('\0') => {
-                    return Err(Error::Poison("a text contains U+0000".into()));
+/// All of it as one text of many statements: each is another trip to SQLite's thread otherwise.
+/// U+0000 is refused, as PostgreSQL does by itself.
+fn in_sqlite(writes: Vec<Write>) -> Result<Query<'static, Sqlite, SqliteArguments>> {
+    let mut text = String::new();
+    for write in &writes {
+        for rows in write.rows.chunks(LARGEST) {
+            text.push_str(write.bulk.sqlite(rows.len()).0);
+        }
+    }
+    let mut args = SqliteArguments::default();
+    for Write { bulk, rows } in writes {
+        let mut rows = rows.into_iter();
+        while rows.len() > 0 {
+            let (given, (_, size)) = (rows.len().min(LARGEST), bulk.sqlite(rows.len()));
+            let empty = (size - given) * bulk.columns.len();
+            args.reserve(size * bulk.columns.len(), 0);
+            for cell in rows.by_ref().take(size).flatten().chain((0..empty).map(|_| Cell::Null)) {
+                match cell {
+                    Cell::Text(text) if text.contains('\0') => {
+                        return Err(Error::Poison("a text contains U+0000".into()));
+                    }
+                    Cell::Text(text) => args.add(text),
+                    Cell::Word(word) => args.add(word),
+                    Cell::Int(n) => args.add(n),
+                    Cell::Null => args.add(None::<i64>),
                 }
-                (_, Some(text)) => serde_json::to_writer(&mut out, text)
-                    .map_err(|e| Error::Poison(e.to_string()))?,
-                (None, None) => out.extend_from_slice(b"null"),
+                .map_err(|e| Error::Poison(e.to_string()))?;
             }
         }
-        out.push(b']');
     }
-    out.push(b']');
-    String::from_utf8(out).map_err(|e| Error::Poison(e.to_string()))
+    // Made of declared tables only; whatever comes from outside is a parameter.
+    Ok(sqlx::query_with(AssertSqlSafe(text), args))
 }

@@ -16,9 +16,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{Pool, Postgres, Sqlite};
 use tokio_util::task::TaskTracker;
 
+use super::checkpoints::WRITER_AT_PAGES;
 use super::error::{Error, Result};
 use super::sql::texts;
 use crate::clock::{Clock, Span, Timestamp};
+
+/// The name of a daemon's connections.
+pub(super) const APPLICATION: &str = "stockhold";
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct Options {
     pub readers: u32,
     /// Longest wait for a free connection.
     pub acquire_timeout: Duration,
+    /// How PostgreSQL shows the connections.
+    pub application: &'static str,
     /// Longest transaction; one that takes longer is given up and its connection closed.
     pub transaction_timeout: Duration,
 }
@@ -39,6 +45,7 @@ impl Default for Options {
             writers: 10,
             readers: 10,
             acquire_timeout: Duration::from_secs(5),
+            application: APPLICATION,
             transaction_timeout: Duration::from_secs(15),
         }
     }
@@ -153,6 +160,15 @@ impl Db {
         }
     }
 
+    /// SQLite: moves what is committed from the log into the file, beside the writer.
+    pub(super) async fn checkpoint(&self) -> Result<()> {
+        if let Pools::Sqlite { readers, .. } = &self.pools {
+            let mut conn = readers.acquire().await?;
+            sql(&mut *conn, "PRAGMA wal_checkpoint(PASSIVE)").await?;
+        }
+        Ok(())
+    }
+
     async fn spawn<T, E, F>(&self, mode: Mode, f: F) -> std::result::Result<T, E>
     where
         F: for<'t> FnOnce(&'t mut Tx) -> BoxFuture<'t, std::result::Result<T, E>> + Send + 'static,
@@ -253,7 +269,7 @@ pub struct Tx {
 }
 
 texts! {
-    SERVER_CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    SERVER_CLOCK = "SELECT CLOCK()";
 }
 
 impl Tx {
@@ -267,10 +283,16 @@ impl Tx {
     /// # Errors
     /// The database's.
     pub async fn now(&mut self, clock: &Clock) -> Result<Timestamp> {
-        if clock.is_manual() || matches!(self.conn, Conn::Sqlite(_)) {
-            return Ok(clock.now());
+        match self.own_time(clock) {
+            Some(now) => Ok(now),
+            None => self.server_clock().await,
         }
-        self.server_clock().await
+    }
+
+    /// What [`Tx::now`] says, unless the server has to be asked.
+    pub fn own_time(&self, clock: &Clock) -> Option<Timestamp> {
+        let own = clock.is_manual() || matches!(self.conn, Conn::Sqlite(_));
+        own.then(|| clock.now())
     }
 
     async fn server_clock(&mut self) -> Result<Timestamp> {
@@ -321,6 +343,7 @@ fn is_dead(error: &sqlx::Error) -> bool {
 fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
     let connect = SqliteConnectOptions::from_str(url)?
         .busy_timeout(Duration::from_secs(5))
+        .statement_cache_capacity(256)
         .pragma("temp_store", "memory");
     let nameless = connect.get_filename().as_os_str().is_empty();
     if url.contains(":memory:") || url.contains("mode=memory") || nameless {
@@ -341,6 +364,7 @@ fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
+        .pragma("wal_autocheckpoint", WRITER_AT_PAGES.to_string())
         .pragma("cache_size", "-65536"); // KiB
     let reader = connect.create_if_missing(true).pragma("query_only", "on");
     Ok(Pools::Sqlite {
@@ -353,12 +377,19 @@ fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
     // Bounded waits: a lock or a statement that takes this long is given up and done again; and a
     // replica that stands still in a transaction keeps its locks for less than others wait for them.
     let connect = PgConnectOptions::from_str(url)?
-        .application_name("stockhold")
+        .application_name(options.application)
         .statement_cache_capacity(256)
         .options([
             ("synchronous_commit", "on"),
             ("idle_in_transaction_session_timeout", "5s"),
             ("client_min_messages", "warning"),
+            // Every statement follows an index, and finds few rows. A plan that was made while a table
+            // was empty is kept as the table grows, and must not be one that reads all of it.
+            ("enable_seqscan", "off"),
+            ("enable_bitmapscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
+            ("jit", "off"),
             ("lock_timeout", "10s"),
             ("statement_timeout", "15s"),
             ("tcp_keepalives_idle", "10"),

@@ -23,10 +23,17 @@ texts! {
     NEXT = "INSERT INTO epochs (no, id, began_at)
         SELECT coalesce(max(no), 1) + 1, $1, $2 FROM epochs";
     DOUBT = "UPDATE refunds SET asked_at = $1 WHERE state = 'pending' AND asked_at IS NULL";
+    REPLICAS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND application_name = $1";
     NEWEST = "SELECT no, id, began_at FROM epochs ORDER BY no DESC LIMIT 1";
 }
 
 impl Epoch {
+    /// The life of a store whose beginning nobody noted down: for tests.
+    pub fn first() -> Epoch {
+        Epoch { no: 1, id: "first".into(), began_at: Timestamp(0) }
+    }
+
     /// When the store was last restored from a backup, if ever.
     pub fn restored_at(&self) -> Option<Timestamp> {
         (self.no > 1).then_some(self.began_at)
@@ -54,6 +61,21 @@ pub async fn current(db: &Db, clock: &Clock, id: String) -> Result<Epoch> {
 /// The database's.
 pub async fn restored(db: &Db, clock: &Clock, id: String) -> Result<Epoch> {
     begin(db, true, clock.clone(), id).await
+}
+
+/// Connections that daemons have to this PostgreSQL database; 0 with SQLite, whose file has one daemon.
+///
+/// # Errors
+/// The database's.
+pub async fn replicas_connected(db: &Db) -> Result<i64> {
+    if db.is_sqlite() {
+        return Ok(0);
+    }
+    let counted = db.read(|tx| {
+        Box::pin(async move { tx.first(&REPLICAS, args![super::db::APPLICATION]).await })
+    });
+    let counted: Option<(i64,)> = counted.await?;
+    Ok(counted.map_or(0, |(n,)| n))
 }
 
 async fn begin(db: &Db, restored: bool, clock: Clock, id: String) -> Result<Epoch> {

@@ -7,12 +7,12 @@ use super::bulk::{Bulk, insert_rows_with};
 use super::db::{Db, Tx};
 use super::error::{Error, Result};
 use super::sql::{Sql, args, list, texts};
-use super::table::table;
+use super::table::{row, table};
 use crate::clock::{Span, Timestamp};
 use crate::domain::policy::KEYS_KEPT;
 
 /// A group's id is kept for longer than any commit can be under way.
-const KEEP_GROUPS: Span = Span::hours(1);
+pub const KEEP_GROUPS: Span = Span::hours(1);
 
 /// Name of the API key, path, key.
 pub type Scope = (String, String, String);
@@ -61,7 +61,10 @@ texts! {
         OR EXISTS (SELECT 1 FROM holds) OR EXISTS (SELECT 1 FROM levels)
         OR EXISTS (SELECT 1 FROM ledger) OR EXISTS (SELECT 1 FROM payments)
         OR EXISTS (SELECT 1 FROM events) OR EXISTS (SELECT 1 FROM jobs)";
-    BEGIN = "INSERT INTO command_groups (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+    BEGIN = "INSERT INTO command_groups (id, at) VALUES ($1, coalesce($2, CLOCK()))
+        ON CONFLICT (id) DO NOTHING RETURNING at,
+            (SELECT coalesce(max(no), 1) FROM epochs) AS life,
+            (SELECT count(*) FROM command_groups WHERE id = $3) AS followed";
     KEPT = "SELECT api_key, path, key, body_hash, status, body, created_at, keep_until
         FROM idempotency WHERE key IN (LIST($1)) AND (keep_until IS NULL OR keep_until > $2)";
     PRUNE_GROUPS = "DELETE FROM command_groups
@@ -71,13 +74,29 @@ texts! {
         WHERE keep_until <= $1 ORDER BY keep_until LIMIT $2)";
 }
 
-/// Writes the group's id, first of all. `false`: the group was committed before. Waits for a
-/// transaction that is still writing the same id.
+row! {
+    /// A group's beginning: when, in which of the store's lives (`Epoch::no`), and whether the group
+    /// that was to be there already is.
+    "command_groups" Begun {
+        at: Timestamp,
+        life: i64,
+        followed: bool,
+    }
+}
+
+/// Writes the group's id, first of all, at `now` or, where none is given, at the server's time. `after`
+/// names a group that was committed earlier. `None`: this one was, too. Waits for a transaction that
+/// is still writing the same id.
 ///
 /// # Errors
 /// The database's.
-pub async fn begin_group(tx: &mut Tx, id: &str, now: Timestamp) -> Result<bool> {
-    Ok(tx.run(&BEGIN, args![id, now]).await? > 0)
+pub async fn begin_group(
+    tx: &mut Tx,
+    id: &str,
+    now: Option<Timestamp>,
+    after: Option<&str>,
+) -> Result<Option<Begun>> {
+    tx.first(&BEGIN, args![id, now, after.map(str::to_owned)]).await
 }
 
 /// Whether orders could be taken: finds their tables, and commits a write as every group does.
@@ -88,7 +107,7 @@ pub async fn rehearse(db: &Db, id: String, now: Timestamp) -> Result<()> {
     db.transact(move |tx| {
         Box::pin(async move {
             let _: Option<(i32,)> = tx.first(&TABLES, Vec::new()).await?;
-            begin_group(tx, &id, now).await.map(drop)
+            begin_group(tx, &id, Some(now), None).await.map(drop)
         })
     })
     .await

@@ -9,6 +9,7 @@
 pub mod alerts;
 mod bulk;
 mod cell;
+pub mod checkpoints;
 mod claim;
 mod db;
 pub mod epochs;

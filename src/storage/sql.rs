@@ -3,6 +3,7 @@
 //! A text is written in the subset that both speak, with these few words that differ:
 //! - `LIST($1)`, `INTS($1)`: the rows of a list parameter, as in `id IN (LIST($1))`;
 //! - `PAIRS($1)`: a table `(a, b)` of pairs of texts, as in `FROM PAIRS($1) AS p`;
+//! - `CLOCK()`: the server's clock at this very moment, NULL on SQLite, which has none of its own;
 //! - `FOR UPDATE`, `FOR UPDATE SKIP LOCKED`, `FOR UPDATE OF t SKIP LOCKED`: dropped on SQLite,
 //!   whose writers are alone anyway;
 //! - `SETTLED(t)`: rows of `ledger` or `events` whose writer, and every earlier one, has ended; page
@@ -41,6 +42,7 @@ impl Sql {
         let sqlite = call(&sqlite, "PAIRS", |p| {
             format!("(SELECT value->>0 AS a, value->>1 AS b FROM json_each({p}))")
         });
+        let sqlite = call(&sqlite, "CLOCK", |_| "NULL".to_owned());
         let mut sqlite = call(&sqlite, "SETTLED", |_| "TRUE".to_owned());
         while let Some(at) = sqlite.find("FOR UPDATE") {
             let end = sqlite[at..].find([')', '\n']).map_or(sqlite.len(), |n| at + n);
@@ -50,6 +52,9 @@ impl Sql {
         let postgres = call(&postgres, "INTS", |p| format!("SELECT unnest({p}::bigint[])"));
         let postgres = call(&postgres, "PAIRS", |p| {
             format!("(SELECT e->>0 AS a, e->>1 AS b FROM jsonb_array_elements({p}::jsonb) AS e)")
+        });
+        let postgres = call(&postgres, "CLOCK", |_| {
+            "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint".to_owned()
         });
         let postgres = call(&postgres, "SETTLED", |t| {
             format!("{t}.xact < pg_snapshot_xmin(pg_current_snapshot())")

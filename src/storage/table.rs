@@ -33,16 +33,30 @@ macro_rules! row {
             $(pub $col: $Ty),+
         }
 
-        impl<'r, R> sqlx::FromRow<'r, R> for $Row
+        impl<'r, R> $crate::storage::table::FromCells<'r, R> for $Row
         where
             R: sqlx::Row,
             usize: sqlx::ColumnIndex<R>,
             Option<i64>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
             Option<String>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
         {
-            fn from_row(row: &'r R) -> ::std::result::Result<Self, sqlx::Error> {
-                let mut cells = $crate::storage::table::Cells::new($name, row);
+            fn from_cells(
+                cells: &mut $crate::storage::table::Cells<'r, R>,
+            ) -> ::std::result::Result<Self, sqlx::Error> {
+                cells.table = $name;
                 Ok($Row { $($col: cells.next()?),+ })
+            }
+        }
+
+        impl<'r, R> sqlx::FromRow<'r, R> for $Row
+        where
+            R: sqlx::Row,
+            $Row: $crate::storage::table::FromCells<'r, R>,
+        {
+            fn from_row(row: &'r R) -> ::std::result::Result<Self, sqlx::Error> {
+                $crate::storage::table::FromCells::from_cells(
+                    &mut $crate::storage::table::Cells::new($name, row),
+                )
             }
         }
     };
@@ -90,11 +104,25 @@ macro_rules! row_list {
 pub(crate) use row_list;
 pub(crate) use table;
 
+/// What is read from some of a row's columns, from where the last was read on.
+pub trait FromCells<'r, R>: Sized {
+    /// # Errors
+    /// When a column is not what it should be.
+    fn from_cells(cells: &mut Cells<'r, R>) -> std::result::Result<Self, sqlx::Error>;
+}
+
 /// Reads a row's columns one after the other.
 pub struct Cells<'r, R> {
-    table: &'static str,
+    /// Named in errors.
+    pub table: &'static str,
     row: &'r R,
     at: usize,
+}
+
+impl<'r, R> Cells<'r, R> {
+    pub fn new(table: &'static str, row: &'r R) -> Self {
+        Cells { table, row, at: 0 }
+    }
 }
 
 impl<'r, R> Cells<'r, R>
@@ -104,10 +132,6 @@ where
     Option<i64>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
     Option<String>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
 {
-    pub fn new(table: &'static str, row: &'r R) -> Self {
-        Cells { table, row, at: 0 }
-    }
-
     /// The next column.
     ///
     /// # Errors
@@ -133,14 +157,29 @@ pub struct Plus<T, F>(pub T, pub F);
 impl<'r, R, T, F> sqlx::FromRow<'r, R> for Plus<T, F>
 where
     R: sqlx::Row,
-    T: Table + sqlx::FromRow<'r, R>,
+    T: Table + FromCells<'r, R>,
     F: super::cell::Field,
     usize: sqlx::ColumnIndex<R>,
     Option<i64>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
     Option<String>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
 {
     fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
-        let mut behind = Cells { table: T::NAME, row, at: T::COLUMNS.len() };
-        Ok(Plus(T::from_row(row)?, behind.next()?))
+        let mut cells = Cells::new(T::NAME, row);
+        Ok(Plus(T::from_cells(&mut cells)?, cells.next()?))
+    }
+}
+
+/// The rows of two tables side by side.
+pub struct Joined<A, B>(pub A, pub B);
+
+impl<'r, R, A, B> sqlx::FromRow<'r, R> for Joined<A, B>
+where
+    R: sqlx::Row,
+    A: Table + FromCells<'r, R>,
+    B: FromCells<'r, R>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let mut cells = Cells::new(A::NAME, row);
+        Ok(Joined(A::from_cells(&mut cells)?, B::from_cells(&mut cells)?))
     }
 }

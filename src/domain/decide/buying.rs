@@ -8,13 +8,15 @@
 
 use std::collections::BTreeMap;
 
+use super::holds::Key;
+use super::progress::order_awaits;
 use super::{Result, Rules};
 use crate::clock::{Span, Timestamp};
 use crate::domain::alert::{AlertChange, AlertKind};
 use crate::domain::command::PurchaseResolution;
 use crate::domain::job::Job;
 use crate::domain::names::{OrderId, PurchaseId, SourceId};
-use crate::domain::order::{Hold, Order, Share, State};
+use crate::domain::order::{Confirmation, Hold, Order, Share, State};
 use crate::domain::outcome::{Outcome, PurchaseStep, Refusal};
 use crate::domain::policy::{LATE_LOOKUPS, ONCE_MORE, READ_AFTER_SHIPPED, REPEAT_EVERY};
 use crate::domain::purchase::{Purchase, PurchaseLine, PurchaseState, Trail};
@@ -267,6 +269,39 @@ impl Rules<'_> {
         purchase.trail.clean_lookups.clear();
         self.world.owe(Job::Purchase { purchase: id.clone() }, self.now);
         self.lost_create(order, id)?;
+        Ok(true)
+    }
+
+    /// Shares of a paid order for which this life of a restored store has not made a purchase yet, and
+    /// the lost one may have.
+    pub(super) fn perhaps_bought(&self, id: &OrderId) -> Result<Vec<Key>> {
+        let order = self.order(id)?;
+        let restored_at = self.predates_restore(id)?.filter(|_| order_awaits(order.state));
+        match restored_at {
+            Some(at) if order.purchases.iter().all(|p| p.created_at <= at) => {
+                self.holds(id, |h| h.is_supplier() && h.is_active() && h.purchase.is_none())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Before such shares are let go: makes their purchases, as if their creates were lost, so that
+    /// they are looked up. Answers whether there are any.
+    pub(super) fn look_for_lost(&mut self, id: &OrderId) -> Result<bool> {
+        let shares = self.perhaps_bought(id)?;
+        if shares.is_empty() {
+            return Ok(false);
+        }
+        for key in shares {
+            self.hold_mut(id, key)?.confirmation = Some(Confirmation::Confirmed);
+        }
+        if self.order(id)?.state == State::Paid {
+            self.enter(id, State::Confirming, self.deadline_in(self.policy.retry_deadline))?;
+        }
+        self.buy(id)?;
+        for purchase in self.purchases(id, |s| s == PurchaseState::Pending)? {
+            self.doubt_since_restore(id, &purchase)?;
+        }
         Ok(true)
     }
 

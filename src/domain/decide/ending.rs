@@ -28,6 +28,7 @@ impl Rules<'_> {
     /// request is recorded and carried out at the purchases' definite answers.
     pub(super) fn request_cancel(&mut self, id: &OrderId, reason: CancelReason) -> Result<bool> {
         let now = self.now;
+        self.look_for_lost(id)?;
         for purchase in self.purchases(id, |s| s == PurchaseState::Pending)? {
             if !self.doubt_since_restore(id, &purchase)? {
                 let why = "the order was cancelled";
@@ -105,6 +106,9 @@ impl Rules<'_> {
         lines: &[i64],
         reason: CancelReason,
     ) -> Result<()> {
+        if self.look_for_lost(id)? {
+            return Ok(()); // it may be short because it was bought
+        }
         if self.order(id)?.short_policy == ShortPolicy::CancelOrder {
             self.request_cancel(id, reason)?;
             return Ok(());
@@ -192,7 +196,7 @@ impl Rules<'_> {
                 return Ok(true);
             }
         }
-        Ok(false)
+        Ok(self.perhaps_bought(id)?.iter().any(|(of, _)| *of == line))
     }
 
     /// Takes `n` units off a line, from the least preferred share on. A supplier's share keeps its

@@ -215,6 +215,6 @@ impl Rules<'_> {
 }
 
 /// Waits for its supplier shares.
-fn order_awaits(state: State) -> bool {
+pub(super) fn order_awaits(state: State) -> bool {
     matches!(state, State::Paid | State::Confirming | State::Attention)
 }

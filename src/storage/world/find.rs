@@ -11,7 +11,7 @@ use crate::storage::db::Tx;
 use crate::storage::error::Result;
 use crate::storage::rows::stock::{SkuRow, SourceRow};
 use crate::storage::sql::{Arg, args, list, texts};
-use crate::storage::table::{Plus, Table, row};
+use crate::storage::table::{Cells, FromCells, Joined, Table, row};
 
 /// What counts on a level: the predicate of the index `holds_level`.
 pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone_at IS NOT NULL
@@ -37,15 +37,14 @@ texts! {
         UNION ALL SELECT 'purchase', id, '', order_id FROM purchase_orders WHERE id IN (LIST($5))
         UNION ALL SELECT 'supplier order', supplier, supplier_order_id, id FROM purchase_orders
             WHERE supplier_order_id IN (LIST($6))";
-    SKUS = format!("SELECT {}, NULL AS alias FROM skus WHERE key IN (LIST($1))
-        UNION ALL SELECT {}, a.alias FROM sku_aliases a JOIN skus s ON s.key = a.sku
-            WHERE a.alias IN (LIST($1))",
-        SkuRow::LIST,
-        SkuRow::LIST
-    );
-    SOURCES = format!(
-        "SELECT {} FROM sku_sources WHERE sku IN (LIST($1)) ORDER BY sku, position",
-        SourceRow::LIST
+    /// SKUs by the names asked for, aliases followed, each with its sources.
+    SKUS = format!("SELECT {sku}, alias, {source}
+        FROM (SELECT {sku}, NULL AS alias FROM skus WHERE key IN (LIST($1))
+            UNION ALL SELECT {sku}, a.alias FROM sku_aliases a JOIN skus s ON s.key = a.sku
+                WHERE a.alias IN (LIST($1))) AS asked
+        JOIN sku_sources x ON x.sku = asked.key ORDER BY x.sku, x.position",
+        sku = SkuRow::LIST,
+        source = SourceRow::LIST
     );
 
     /// A page of overdue orders with all the levels that they hold. From the orders' deadlines on,
@@ -230,6 +229,25 @@ pub(super) async fn waiting(
     Ok(rows.into_iter().map(|(id,)| id.into()).collect())
 }
 
+/// A source of a SKU, and the alias that the SKU was asked for by.
+struct Named {
+    alias: Option<SkuKey>,
+    source: SourceRow,
+}
+
+impl<'r, R> FromCells<'r, R> for Named
+where
+    R: sqlx::Row,
+    SourceRow: FromCells<'r, R>,
+    usize: sqlx::ColumnIndex<R>,
+    Option<i64>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+    Option<String>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+{
+    fn from_cells(cells: &mut Cells<'r, R>) -> std::result::Result<Named, sqlx::Error> {
+        Ok(Named { alias: cells.next()?, source: SourceRow::from_cells(cells)? })
+    }
+}
+
 /// Reads the SKUs asked for (aliases followed) with their sources; answers their levels.
 pub(super) async fn skus(
     tx: &mut Tx,
@@ -239,21 +257,17 @@ pub(super) async fn skus(
     if asked.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let rows: Vec<Plus<SkuRow, Option<SkuKey>>> = tx.all(&SKUS, vec![list(asked)]).await?;
-    for Plus(sku, alias) in rows {
+    let rows: Vec<Joined<SkuRow, Named>> = tx.all(&SKUS, vec![list(asked)]).await?;
+    let mut levels = BTreeSet::new();
+    for Joined(sku, Named { alias, source }) in rows {
         if let Some(alias) = alias {
             world.aliases.insert(alias, sku.key.clone());
         }
-        world.skus.insert(sku.key.clone(), sku.into());
-    }
-    let mut levels = BTreeSet::new();
-    if !world.skus.is_empty() {
-        let rows: Vec<SourceRow> = tx.all(&SOURCES, vec![list(world.skus.keys())]).await?;
-        for row in rows {
-            levels.insert(row.level_id.clone());
-            if let Some(sku) = world.skus.get_mut(&row.sku) {
-                sku.sources.push(row.into());
-            }
+        levels.insert(source.level_id.clone());
+        let sku = world.skus.entry(sku.key.clone()).or_insert_with(|| sku.into());
+        // Once for each name that it was asked for by.
+        if sku.sources.iter().all(|known| known.source != source.source) {
+            sku.sources.push(source.into());
         }
     }
     Ok(levels)

@@ -36,17 +36,19 @@ texts! {
          SELECT {0} FROM locked",
         LevelRow::LIST
     );
+    /// A supplier each; then a row without a name, that says by its time whether any order is overdue
+    /// (looked for in order, or all orders are scanned), and what the server's clock shows.
     SUPPLIERS = format!(
-        "SELECT {}, CAST(0 AS BIGINT) FROM suppliers
-         UNION ALL SELECT '', NULL, NULL, NULL, NULL, CAST(1 AS BIGINT) FROM (SELECT id FROM orders
-            WHERE deadline_at <= $1 AND state = 'pending_payment'
-            ORDER BY deadline_at, id LIMIT 1) AS overdue", // ordered, or all orders are scanned
+        "SELECT {}, CAST(NULL AS BIGINT) AS clock FROM suppliers
+         UNION ALL SELECT '', (SELECT deadline_at FROM orders
+                WHERE deadline_at <= $1 AND state = 'pending_payment'
+                ORDER BY deadline_at, id LIMIT 1), NULL, NULL, NULL, CLOCK()",
         SupplierRow::LIST
     );
 }
 
-/// Loads what the group needs, under lock. `now` is `tx.now()` before the locks; take it again
-/// after, to decide by.
+/// Loads what the group needs, under lock. `now` is `tx.now()` before the locks; decide by what it is
+/// after them.
 ///
 /// # Errors
 /// The database's; `Poison` when a row cannot be read.
@@ -84,13 +86,13 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
     orders::add_rest(tx, &mut orders).await?;
     world.orders = orders;
     world.waiting = find::waiting(tx, needs, &world).await?;
-    suppliers(tx, needs.any_overdue.then_some(now), &mut world).await?;
+    let server_time = suppliers(tx, needs.any_overdue.then_some(now), &mut world).await?;
     items::views(tx, &needs.judged, &mut world).await?;
     items::lists(needs, now, &mut world);
 
     let before = Before::of(&world);
     items::recount(tx, &needs.recount, now, &mut world).await?;
-    Ok(Loaded { world, before })
+    Ok(Loaded { world, before, server_time })
 }
 
 async fn lock_orders(
@@ -113,17 +115,24 @@ async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<Le
     Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
-/// Reads every supplier's stop switch and, where a time is given, whether any unpaid order is
-/// overdue by then (a row without a name says so).
-async fn suppliers(tx: &mut Tx, overdue_at: Option<Timestamp>, world: &mut World) -> Result<()> {
-    let rows: Vec<Plus<SupplierRow, bool>> = tx.all(&SUPPLIERS, args![overdue_at]).await?;
-    for Plus(row, overdue) in rows {
-        if overdue {
-            world.any_overdue = true;
+/// Reads every supplier's stop switch and, where a time is given, whether any unpaid order is overdue
+/// by then; answers the server's time.
+async fn suppliers(
+    tx: &mut Tx,
+    overdue_at: Option<Timestamp>,
+    world: &mut World,
+) -> Result<Option<Timestamp>> {
+    let rows: Vec<Plus<SupplierRow, Option<Timestamp>>> =
+        tx.all(&SUPPLIERS, args![overdue_at]).await?;
+    let mut server_time = None;
+    for Plus(row, clock) in rows {
+        if row.id.as_str().is_empty() {
+            world.any_overdue = row.selling_paused_at.is_some();
+            server_time = clock;
         } else {
             let (id, paused) = row.into();
             world.suppliers.insert(id, paused);
         }
     }
-    Ok(())
+    Ok(server_time)
 }

@@ -12,6 +12,7 @@ mod save;
 
 use std::collections::BTreeMap;
 
+use crate::clock::Timestamp;
 use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
 use crate::domain::order::Order;
 use crate::domain::sku::{Paused, Sku};
@@ -27,6 +28,8 @@ pub use save::{Saved, save};
 pub struct Loaded {
     pub world: World,
     pub before: Before,
+    /// The server's clock once all was locked; `None` with SQLite.
+    pub server_time: Option<Timestamp>,
 }
 
 /// The rows as they were loaded, to find what changed.

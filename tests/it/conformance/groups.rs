@@ -17,7 +17,10 @@ on_both!(
 );
 
 async fn begin(db: &Db, id: &'static str) -> Result<bool, Error> {
-    db.transact(move |tx| Box::pin(async move { groups::begin_group(tx, id, at(1)).await })).await
+    db.transact(move |tx| {
+        Box::pin(async move { Ok(groups::begin_group(tx, id, Some(at(1)), None).await?.is_some()) })
+    })
+    .await
 }
 
 async fn a_group_is_committed_once(test: TestDb) {
@@ -35,7 +38,7 @@ async fn race(test: &TestDb, first_ends_in: Result<(), Error>) -> Result<bool, E
     let first = tokio::spawn(async move {
         db.transact::<_, Error, _>(move |tx| {
             Box::pin(async move {
-                assert!(groups::begin_group(tx, "g", at(1)).await?);
+                assert!(groups::begin_group(tx, "g", Some(at(1)), None).await?.is_some());
                 written.send(()).unwrap();
                 gone.await.unwrap();
                 ends_in

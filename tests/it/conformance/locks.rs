@@ -273,7 +273,7 @@ async fn writer(test: &TestDb, name: &'static str) -> Writer {
     let task = tokio::spawn(async move {
         db.transact(move |tx| {
             Box::pin(async move {
-                assert!(groups::begin_group(tx, name, NOW).await?);
+                assert!(groups::begin_group(tx, name, Some(NOW), None).await?.is_some());
                 tell.send(()).await.unwrap();
                 step.recv().await.unwrap();
                 let mut loaded = world::load(tx, &Needs::default(), NOW).await?;

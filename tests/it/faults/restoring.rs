@@ -85,3 +85,54 @@ async fn a_cancel_after_a_restore_waits_until_it_is_known_whether_it_was_bought(
     assert_eq!(w.refunded(&id).await, (1, 2000));
     books::check(&w).await;
 }
+
+/// What was only paid in the backup has no purchase yet, and may have one at the supplier all the same.
+#[tokio::test]
+async fn a_cancel_of_what_was_only_paid_in_the_backup_waits_for_the_look_ups_too() {
+    let mut w = Setup::new().selling(&[(A, 9)]).start().await.with_skus(&[A]).await;
+    let id = w.buy(A, 2).await;
+    w.kill().await;
+    let backup = w.home.tables.backup().await;
+    assert_eq!(w.number("SELECT count(*) FROM purchase_orders").await, 0);
+    w.restart().await;
+    w.until_purchase(&id, "placed").await;
+    w.kill().await;
+
+    w.home.tables.restore(&backup).await;
+    w.home.run(&["restore-mark"]).await.ok();
+    w.script(Api::List, &[Fault::Http { status: 503, effect: false }]);
+    w.restart().await;
+    let (status, body) = w
+        .post(&format!("/v1/orders/{id}/cancel"), serde_json::json!({ "reason": "customer" }))
+        .await;
+    assert_eq!((status, body["state"].as_str()), (202, Some("confirming")), "{body}");
+    w.until_state(&id, "cancelled").await;
+    assert_eq!(w.sim.orders().len(), 1);
+    assert!(w.sim.orders().iter().all(|o| o.closed.is_some()), "{:?}", w.sim.orders());
+    assert_eq!(w.refunded(&id).await, (1, 2000));
+    books::check(&w).await;
+}
+
+/// The item's last units went into the very purchase that the backup knows nothing of.
+#[tokio::test]
+async fn what_looks_short_after_a_restore_because_it_was_bought_is_found() {
+    let mut w = Setup::new().selling(&[(A, 2)]).start().await.with_skus(&[A]).await;
+    let id = w.buy(A, 2).await;
+    w.kill().await;
+    let backup = w.home.tables.backup().await;
+    w.restart().await;
+    w.until_purchase(&id, "placed").await;
+    let upstream = w.upstream(&id, 1);
+    w.kill().await;
+
+    w.home.tables.restore(&backup).await;
+    w.home.run(&["restore-mark"]).await.ok();
+    let creates = w.sim.calls(Api::Create);
+    w.restart().await;
+    w.until_purchase(&id, "placed").await;
+    w.until_state(&id, "confirmed").await;
+    assert_eq!(w.upstream(&id, 1), upstream);
+    assert_eq!(w.sim.calls(Api::Create), creates);
+    assert_eq!(w.refunded(&id).await, (0, 0));
+    books::check(&w).await;
+}

@@ -145,7 +145,7 @@ impl Shop {
             ids: Ids::seeded(1),
             policy: Arc::new(policy()),
             max_queued: 1_000,
-            restored_at: None,
+            epoch: stockhold::storage::epochs::Epoch::first(),
             on_commit: Arc::new(|_| {}),
         });
         tokio::spawn(writer);
