@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
+use super::sold_out::sold_out;
 use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply, Touched};
 use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Needs;
@@ -157,6 +159,7 @@ impl Attempt {
         let scopes = self.commands.iter().filter_map(|e| e.idempotency.as_ref());
         let scopes = scopes.map(|i| i.scope.clone()).collect();
         let Loaded { mut world, before } = storage::world::load(tx, &needs, started).await?;
+        let read_at = Some(Instant::now());
         let valid = storage::jobs::fences(tx, &fences).await?;
         let now = tx.now(&self.clock).await?;
         world.restored_at = self.restored_at;
@@ -176,14 +179,18 @@ impl Attempt {
         if !deciding.asks.is_empty() {
             return Err(Abort::More(deciding.asks));
         }
+        let sold_out = sold_out(&self.commands, &results, &world, &self.policy, now);
         if deciding.new.is_empty() && before.is_same(&world) {
-            return Err(Abort::Unchanged(Decided { results, ..Decided::default() }));
+            let touched = Arc::new(Touched { sold_out, read_at, ..Touched::default() });
+            return Err(Abort::Unchanged(Decided { results, touched, ..Decided::default() }));
         }
         let saved = storage::world::save(tx, &before, &world, now).await?;
         groups::keep(tx, deciding.new, now).await?;
         let touched = Touched {
             levels: before.changed_levels(&world).cloned().collect(),
             catalogue: before.has_other_catalogue(&world),
+            sold_out,
+            read_at,
         };
         let committed = Committed { levels: saved.levels, next_job: saved.next_job };
         let decided = Decided { results, committed, touched: Arc::new(touched) };
