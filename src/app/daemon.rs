@@ -1,5 +1,6 @@
 //! A running daemon: store, engine, jobs and HTTP, started in this order and stopped in the other.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::ids::Ids;
 use crate::jobs;
 use crate::lifecycle::Lifecycle;
 use crate::refunds::{Manual, Provider, Webhook};
-use crate::settings::{RefundSettings, Settings};
+use crate::settings::{Percent, RefundSettings, Settings};
 use crate::storage::Db;
 
 /// What a started daemon shows to whoever started it.
@@ -72,13 +73,7 @@ impl Daemon {
             coordination: coordination.clone(),
             policy: Arc::clone(&rules),
             suppliers: Arc::new(policy::ports(&adapters)),
-            suspect_drop: Arc::new(
-                settings
-                    .suppliers
-                    .iter()
-                    .map(|s| (SourceId::from(s.id.as_str()), s.suspect_drop))
-                    .collect(),
-            ),
+            suspect_drop: Arc::new(suspect_drops(settings)),
             refunds: refunds(settings, &clock)?,
             channels: crate::alerts::channels(&settings.alerts, &clock)
                 .map_err(|e| e.to_string())?
@@ -124,6 +119,12 @@ impl Daemon {
 async fn watched(coordination: Coordination, life: Lifecycle) -> Result<(), Infallible> {
     coordination.run(life.stopping()).await;
     Ok(())
+}
+
+/// How much of a supplier's feed may vanish at once.
+fn suspect_drops(settings: &Settings) -> BTreeMap<SourceId, Percent> {
+    let suppliers = settings.suppliers.iter();
+    suppliers.map(|s| (SourceId::from(s.id.as_str()), s.suspect_drop)).collect()
 }
 
 fn refunds(settings: &Settings, clock: &Clock) -> Result<Arc<dyn Provider>, String> {

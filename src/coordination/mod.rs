@@ -248,7 +248,7 @@ impl Coordination {
     pub fn note_sold_out(&self, found: &[SoldOut], read_at: Instant) {
         if !found.is_empty() {
             let Parts { notes, cache, .. } = &*self.0;
-            count_notes("process", notes.make(found, read_at.elapsed(), &|id| cache.newest(id)));
+            count_notes("process", notes.make(found, notes.age(read_at), &|id| cache.newest(id)));
         }
     }
 

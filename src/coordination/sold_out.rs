@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -77,7 +77,7 @@ impl Known {
             |(level, version): (&LevelId, &i64)| newest(level).is_some_and(|n| n > *version);
         let over = now.saturating_sub(note.at) >= NOTE || note.at < self.catalogue_at;
         let there = self.notes.get(&note.what.asked);
-        if over || there.is_some_and(|n| n.at >= note.at) || note.what.versions.iter().any(outdated)
+        if over || there.is_some_and(|n| n.at > note.at) || note.what.versions.iter().any(outdated)
         {
             return false;
         }
@@ -161,6 +161,11 @@ impl Notes {
             drop(known);
             self.stirred.notify_one();
         }
+    }
+
+    /// How long ago something was read.
+    pub fn age(&self, at: Instant) -> Duration {
+        self.ticks.age(at)
     }
 
     /// This process has found SKUs sold out, `age` ago; answers how many of them were not noted yet.

@@ -128,3 +128,53 @@ impl Repeats {
         Some(group)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Options;
+
+    async fn repeats() -> (Repeats, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite://{}/test.db", folder.path().display());
+        let db = Db::open(&url, &Options::default()).expect("opens");
+        (Repeats::new(db), folder)
+    }
+
+    fn names(n: usize) -> Names {
+        Names { channel: "web".into(), external_id: format!("o{n}"), ..Names::default() }
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_are_told_and_whoever_hangs_up_disturbs_nobody() {
+        let (repeats, _folder) = repeats().await;
+        repeats.0.db.migrate().await.expect("migrates");
+        assert_eq!(repeats.is_known(names(0)).await, Some(false), "alone");
+        let impatient: Vec<_> = (0..1_000).map(|n| Box::pin(repeats.is_known(names(n)))).collect();
+        let patient = futures::future::join_all((0..1_000).map(|n| repeats.is_known(names(n))));
+        let mut hung_up = futures::future::join_all(impatient);
+        assert!(futures::FutureExt::now_or_never(&mut hung_up).is_none());
+        drop(hung_up);
+        assert_eq!(patient.await, vec![Some(false); 1_000]);
+        let waiting = repeats.waiting();
+        assert!(waiting.asked.is_empty());
+    }
+
+    #[tokio::test]
+    async fn without_an_answer_of_the_store_it_is_not_known() {
+        let (repeats, _folder) = repeats().await;
+        // There are no tables.
+        assert_eq!(repeats.is_known(names(1)).await, None);
+        assert_eq!(repeats.is_known(names(2)).await, None);
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded() {
+        let (repeats, _folder) = repeats().await;
+        let waiting: Vec<_> = (0..ROOM).map(|n| repeats.is_known(names(n))).collect();
+        let mut waiting = futures::future::join_all(waiting);
+        assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
+        assert_eq!(repeats.is_known(names(ROOM)).await, None);
+        assert_eq!(repeats.waiting().asked.len(), ROOM);
+    }
+}
