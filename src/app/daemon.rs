@@ -14,7 +14,7 @@ use super::{coordination, policy, readiness, shared_clock, store, tokens};
 use crate::clock::Clock;
 use crate::coordination::Coordination;
 use crate::domain::names::SourceId;
-use crate::engine::{Engine, Parts, Repeats};
+use crate::engine::{Chances, Engine, Parts};
 use crate::http;
 use crate::ids::Ids;
 use crate::jobs;
@@ -97,7 +97,7 @@ impl Daemon {
             coordination,
             metrics,
             running: http::Running::default(),
-            repeats: Repeats::new(db.clone()),
+            chances: Chances::new(db.clone()),
         };
         let stopping = life.stopping().cancelled_owned();
         life.supervise("http", http::serve(listener, http::router(app), stopping));

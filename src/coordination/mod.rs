@@ -252,9 +252,8 @@ impl Coordination {
         }
     }
 
-    /// The SKU of this name or alias, if it is noted as sold out: a placement of it would be refused.
-    /// Takes no time.
-    pub fn sold_out(&self, asked: &SkuKey) -> Option<SkuKey> {
+    /// What is noted of the SKU of this name or alias, if it is sold out. Takes no time.
+    pub fn sold_out(&self, asked: &SkuKey) -> Option<SoldOut> {
         self.0.notes.find(asked)
     }
 

@@ -123,20 +123,20 @@ impl Notes {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The SKU that is asked for by this name, if it is noted as sold out.
-    pub fn find(&self, asked: &SkuKey) -> Option<SkuKey> {
+    /// The note of the SKU that is asked for by this name, if it is sold out.
+    pub fn find(&self, asked: &SkuKey) -> Option<SoldOut> {
         let now = self.ticks.now();
         let mut known = self.known();
         let note = known.notes.get(asked).filter(|note| now.saturating_sub(note.at) < NOTE);
-        let sku = note.map(|note| note.what.sku.clone());
+        let found = note.map(|note| note.what.clone());
         if self.shared {
-            if sku.is_none() && known.asked.len() < MOST_LOOKED && !known.asked.contains(asked) {
+            if found.is_none() && known.asked.len() < MOST_LOOKED && !known.asked.contains(asked) {
                 known.asked.insert(asked.clone());
             }
             drop(known);
             self.stirred.notify_one();
         }
-        sku
+        found
     }
 
     /// This process has committed: ends the notes that rested on what was changed.

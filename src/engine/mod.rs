@@ -15,14 +15,14 @@ use crate::domain::stock::Level;
 use crate::ids::Ids;
 use crate::storage::Db;
 
+mod chances;
 mod group;
 mod queue;
-mod repeats;
 mod sold_out;
 mod writer;
 
+pub use chances::Chances;
 pub use queue::{MAX_COMMANDS, MAX_LEVELS};
-pub use repeats::Repeats;
 
 /// Whose outcome a command brings: refused when the job's lease has another token by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,7 +95,7 @@ async fn server() -> Server {
         key: SecretString::from(key.to_owned()),
     };
     let app = App {
-        repeats: Repeats::new(db.clone()),
+        chances: Chances::new(db.clone()),
         coordination,
         engine,
         db,

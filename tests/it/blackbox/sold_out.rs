@@ -154,5 +154,14 @@ async fn what_comes_back_is_sold() {
     }
     is_noted(&daemon, "f").await;
     assert_eq!(home.number("SELECT sum(held) FROM levels").await, 3);
+
+    // What another process gave back is seen by the look, whatever the note says.
+    home.tamper(
+        "UPDATE levels SET quantity = quantity + 1, version = version + 1 WHERE id = 'main:W1';
+        UPDATE ledger SET by_quantity = by_quantity + 1 WHERE level_id = 'main:W1' AND seq =
+            (SELECT min(seq) FROM ledger WHERE level_id = 'main:W1')",
+    )
+    .await;
+    daemon.placed("o10", "W1", 1).await;
     home.check_books().await;
 }

@@ -5,7 +5,7 @@ use stockhold::clock::Timestamp;
 use stockhold::domain::alert::{AlertChange, AlertKind};
 use stockhold::domain::command::Needs;
 use stockhold::domain::job::Job;
-use stockhold::domain::names::{OrderId, PurchaseId, RefundId, SkuKey};
+use stockhold::domain::names::{LevelId, OrderId, PurchaseId, RefundId, SkuKey};
 use stockhold::domain::order::{HoldState, State};
 use stockhold::domain::purchase::PurchaseState;
 use stockhold::domain::refund::RefundState;
@@ -27,7 +27,7 @@ on_both!(
     holds_and_ledger_are_found_by_sku_state_and_order,
     a_supplier_shows_every_level_once,
     alerts_and_jobs_are_found_by_state,
-    placements_are_known_by_each_of_their_names,
+    a_placement_has_a_chance_by_a_name_that_is_known_or_a_level_that_changed,
     the_store_answers,
 );
 
@@ -318,7 +318,7 @@ async fn alerts_and_jobs_are_found_by_state(test: TestDb) {
     assert_eq!(work::job(db, 999).await.unwrap(), None);
 }
 
-async fn placements_are_known_by_each_of_their_names(test: TestDb) {
+async fn a_placement_has_a_chance_by_a_name_that_is_known_or_a_level_that_changed(test: TestDb) {
     fill(&test).await;
     let scope = |name: &str| ("shop".to_owned(), "/v1/orders".to_owned(), name.to_owned());
     let kept = Kept { body_hash: "b".into(), status: 200, body: "{}".into() };
@@ -339,6 +339,11 @@ async fn placements_are_known_by_each_of_their_names(test: TestDb) {
         payment_id: Some(id.into()),
         ..new()
     };
+    let (shelf, theirs) = (warehouse(), upstream());
+    let at = |versions: &[(&LevelId, i64)]| Names {
+        versions: versions.iter().map(|(id, version)| ((*id).clone(), *version)).collect(),
+        ..new()
+    };
     let asked = vec![
         (named("web", "W-o2"), true),
         (named("app", "W-o2"), false),
@@ -353,10 +358,14 @@ async fn placements_are_known_by_each_of_their_names(test: TestDb) {
         (paid("app", "pay-1-o1"), false),
         (paid("web", "pay-1-o9"), false),
         (named("", ""), false),
+        (at(&[(&shelf.id, shelf.version)]), false),
+        (at(&[(&shelf.id, shelf.version), (&theirs.id, theirs.version)]), false),
+        (at(&[(&shelf.id, shelf.version), (&theirs.id, theirs.version - 1)]), true),
+        (at(&[(&"main:gone".into(), 1)]), true),
     ];
     let (names, expected): (Vec<Names>, Vec<bool>) = asked.into_iter().unzip();
-    assert_eq!(placements::known(&test.db, names).await, Ok(expected));
-    assert_eq!(placements::known(&test.db, Vec::new()).await, Ok(Vec::new()));
+    assert_eq!(placements::have_chance(&test.db, names).await, Ok(expected));
+    assert_eq!(placements::have_chance(&test.db, Vec::new()).await, Ok(Vec::new()));
 }
 
 async fn the_store_answers(test: TestDb) {

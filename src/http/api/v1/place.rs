@@ -121,22 +121,23 @@ async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Proble
     }
 }
 
-/// The refusal of a placement of one SKU that is noted as sold out, unless it repeats something: that is
-/// the engine's to answer, as is all that cannot be told.
+/// The refusal of a placement of one SKU that is noted as sold out, unless it has a chance: it repeats
+/// something, or the stock has changed. That is the engine's to answer, as is all that cannot be told.
 async fn sold_out(app: &Shared, turn: &Turn, placement: &Placement) -> Option<Refusal> {
     let asked = only_sku(placement)?;
-    app.coordination.sold_out(asked)?;
+    let note = app.coordination.sold_out(asked)?;
     let names = Names {
         channel: placement.channel.clone(),
         external_id: placement.external_id.clone(),
         key: turn.placement_names(),
         payment_id: placement.payment.as_ref().map(|payment| payment.id.clone()),
+        versions: note.versions,
     };
-    if app.repeats.is_known(names).await != Some(false) {
+    if app.chances.has_one(names).await != Some(false) {
         return None;
     }
-    // Units may have come back meanwhile.
-    let sku = app.coordination.sold_out(asked)?;
+    // It may have ended meanwhile.
+    let sku = app.coordination.sold_out(asked)?.sku;
     metrics::counter!("stockhold_sold_out_refusals_total").increment(1);
     let requested = placement.lines.iter().fold(0i64, |n, line| n.saturating_add(line.quantity));
     Some(Refusal::InsufficientStock(vec![Shortage { sku, requested, available: 0 }]))

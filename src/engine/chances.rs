@@ -1,5 +1,5 @@
-//! Whether placements are repeats, for those that are not to trouble the writer: looked up together,
-//! one statement for all that wait.
+//! Whether placements of a SKU that is noted as sold out have a chance all the same: looked up together,
+//! one statement for all that wait, so that the others need not trouble the writer.
 //!
 //! What must hold: the database sees one look for [`WORTH`] placements, or [`PAUSE`] lies between two; who
 //! comes alone is looked up at once. (Looks that only took what was there, two at a time, were one for
@@ -47,19 +47,19 @@ struct Parts {
 
 /// Looks placements up; clones share what waits.
 #[derive(Clone)]
-pub struct Repeats(Arc<Parts>);
+pub struct Chances(Arc<Parts>);
 
-impl Repeats {
-    pub fn new(db: Db) -> Repeats {
-        Repeats(Arc::new(Parts { db, waiting: Mutex::default(), worth: Notify::new() }))
+impl Chances {
+    pub fn new(db: Db) -> Chances {
+        Chances(Arc::new(Parts { db, waiting: Mutex::default(), worth: Notify::new() }))
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a committed order or answer has one of the names; `None` when that cannot be told now.
-    pub async fn is_known(&self, names: Names) -> Option<bool> {
+    /// Whether the placement has a chance; `None` when that cannot be told now.
+    pub async fn has_one(&self, names: Names) -> Option<bool> {
         let (answer, told) = oneshot::channel();
         {
             let mut waiting = self.waiting();
@@ -86,13 +86,13 @@ impl Repeats {
             let Some(asked) = self.next() else { return };
             let (names, answers): (Vec<Names>, Vec<_>) =
                 asked.into_iter().map(|asked| (asked.names, asked.answer)).unzip();
-            match placements::known(&self.0.db, names).await {
-                Ok(known) => {
-                    for (answer, known) in answers.into_iter().zip(known) {
-                        let _ = answer.send(known);
+            match placements::have_chance(&self.0.db, names).await {
+                Ok(chances) => {
+                    for (answer, chance) in answers.into_iter().zip(chances) {
+                        let _ = answer.send(chance);
                     }
                 }
-                Err(error) => tracing::debug!(%error, "repeats cannot be looked up"),
+                Err(error) => tracing::debug!(%error, "chances cannot be looked up"),
             }
         }
     }
@@ -134,11 +134,11 @@ mod tests {
     use super::*;
     use crate::storage::Options;
 
-    async fn repeats() -> (Repeats, tempfile::TempDir) {
+    async fn chances() -> (Chances, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
         let url = format!("sqlite://{}/test.db", folder.path().display());
         let db = Db::open(&url, &Options::default()).expect("opens");
-        (Repeats::new(db), folder)
+        (Chances::new(db), folder)
     }
 
     fn names(n: usize) -> Names {
@@ -147,34 +147,34 @@ mod tests {
 
     #[tokio::test]
     async fn all_that_wait_are_told_and_whoever_hangs_up_disturbs_nobody() {
-        let (repeats, _folder) = repeats().await;
-        repeats.0.db.migrate().await.expect("migrates");
-        assert_eq!(repeats.is_known(names(0)).await, Some(false), "alone");
-        let impatient: Vec<_> = (0..1_000).map(|n| Box::pin(repeats.is_known(names(n)))).collect();
-        let patient = futures::future::join_all((0..1_000).map(|n| repeats.is_known(names(n))));
+        let (chances, _folder) = chances().await;
+        chances.0.db.migrate().await.expect("migrates");
+        assert_eq!(chances.has_one(names(0)).await, Some(false), "alone");
+        let impatient: Vec<_> = (0..1_000).map(|n| Box::pin(chances.has_one(names(n)))).collect();
+        let patient = futures::future::join_all((0..1_000).map(|n| chances.has_one(names(n))));
         let mut hung_up = futures::future::join_all(impatient);
         assert!(futures::FutureExt::now_or_never(&mut hung_up).is_none());
         drop(hung_up);
         assert_eq!(patient.await, vec![Some(false); 1_000]);
-        let waiting = repeats.waiting();
+        let waiting = chances.waiting();
         assert!(waiting.asked.is_empty());
     }
 
     #[tokio::test]
     async fn without_an_answer_of_the_store_it_is_not_known() {
-        let (repeats, _folder) = repeats().await;
+        let (chances, _folder) = chances().await;
         // There are no tables.
-        assert_eq!(repeats.is_known(names(1)).await, None);
-        assert_eq!(repeats.is_known(names(2)).await, None);
+        assert_eq!(chances.has_one(names(1)).await, None);
+        assert_eq!(chances.has_one(names(2)).await, None);
     }
 
     #[tokio::test]
     async fn what_waits_is_bounded() {
-        let (repeats, _folder) = repeats().await;
-        let waiting: Vec<_> = (0..ROOM).map(|n| repeats.is_known(names(n))).collect();
+        let (chances, _folder) = chances().await;
+        let waiting: Vec<_> = (0..ROOM).map(|n| chances.has_one(names(n))).collect();
         let mut waiting = futures::future::join_all(waiting);
         assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
-        assert_eq!(repeats.is_known(names(ROOM)).await, None);
-        assert_eq!(repeats.waiting().asked.len(), ROOM);
+        assert_eq!(chances.has_one(names(ROOM)).await, None);
+        assert_eq!(chances.waiting().asked.len(), ROOM);
     }
 }
