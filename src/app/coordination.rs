@@ -1,4 +1,4 @@
-//! From the settings to the calming part, and from the engine's commits to its cache.
+//! From the settings to the calming part, and from the engine's commits to its cache and notes.
 
 use std::sync::Arc;
 
@@ -36,8 +36,13 @@ pub async fn open(
     Ok(coordination)
 }
 
-/// Tells the cache of every commit before its replies go out.
+/// Tells the cache of every commit, and the notes of what is sold out, before its replies go out.
 pub fn follower(coordination: &Coordination) -> OnCommit {
     let coordination = coordination.clone();
-    Arc::new(move |touched| coordination.committed(&touched.levels, touched.catalogue))
+    Arc::new(move |touched| {
+        coordination.committed(&touched.levels, touched.catalogue);
+        if let Some(read_at) = touched.read_at {
+            coordination.note_sold_out(&touched.sold_out, read_at);
+        }
+    })
 }

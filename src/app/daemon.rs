@@ -1,5 +1,6 @@
 //! A running daemon: store, engine, jobs and HTTP, started in this order and stopped in the other.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use super::{coordination, policy, readiness, shared_clock, store, tokens};
 use crate::clock::Clock;
 use crate::coordination::Coordination;
 use crate::domain::names::SourceId;
-use crate::engine::{Engine, Parts};
+use crate::engine::{Chances, Engine, Parts};
 use crate::http;
 use crate::ids::Ids;
 use crate::jobs;
 use crate::lifecycle::Lifecycle;
 use crate::refunds::{Manual, Provider, Webhook};
-use crate::settings::{RefundSettings, Settings};
+use crate::settings::{Percent, RefundSettings, Settings};
 use crate::storage::{Db, checkpoints};
 
 /// What a started daemon shows to whoever started it.
@@ -74,13 +75,7 @@ impl Daemon {
             coordination: coordination.clone(),
             policy: Arc::clone(&rules),
             suppliers: Arc::new(policy::ports(&adapters)),
-            suspect_drop: Arc::new(
-                settings
-                    .suppliers
-                    .iter()
-                    .map(|s| (SourceId::from(s.id.as_str()), s.suspect_drop))
-                    .collect(),
-            ),
+            suspect_drop: Arc::new(suspect_drops(settings)),
             refunds: refunds(settings, &clock)?,
             channels: crate::alerts::channels(&settings.alerts, &clock)
                 .map_err(|e| e.to_string())?
@@ -104,6 +99,7 @@ impl Daemon {
             coordination,
             metrics,
             running: http::Running::default(),
+            chances: Chances::new(db.clone()),
         };
         let stopping = life.stopping().cancelled_owned();
         life.supervise("http", http::serve(listener, http::router(app), stopping));
@@ -125,6 +121,12 @@ impl Daemon {
 async fn watched(coordination: Coordination, life: Lifecycle) -> Result<(), Infallible> {
     coordination.run(life.stopping()).await;
     Ok(())
+}
+
+/// How much of a supplier's feed may vanish at once.
+fn suspect_drops(settings: &Settings) -> BTreeMap<SourceId, Percent> {
+    let suppliers = settings.suppliers.iter();
+    suppliers.map(|s| (SourceId::from(s.id.as_str()), s.suspect_drop)).collect()
 }
 
 fn refunds(settings: &Settings, clock: &Clock) -> Result<Arc<dyn Provider>, String> {

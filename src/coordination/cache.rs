@@ -142,6 +142,11 @@ impl Cache {
         kept
     }
 
+    /// The newest version of a level that is known here, however long ago.
+    pub fn newest(&self, id: &LevelId) -> Option<i64> {
+        self.known().levels.get(id).map(|entry| entry.level.version)
+    }
+
     /// Whether other replicas' entries count at the moment.
     pub fn believes_others(&self) -> bool {
         self.ticks.now() >= self.known().alone_until

@@ -1,6 +1,6 @@
 //! What makes a busy shop calmer: the wait for an item's lock, the availability cache, the guard
-//! against orders that are sent twice, and the limit of requests for each API key. In this process
-//! alone (`memory:`), or shared by all replicas through Redis.
+//! against orders that are sent twice, the notes of what is sold out, and the limit of requests for each
+//! API key. In this process alone (`memory:`), or shared by all replicas through Redis.
 //!
 //! What must hold: nothing here decides. The database's rows are the truth of stock and of locks; if
 //! Redis is lost, slow or emptied, each process goes on by itself, at once and within a bounded time
@@ -9,11 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Span};
+use crate::domain::availability::SoldOut;
 use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::stock::Level;
 
@@ -23,6 +24,7 @@ mod limit;
 mod locks;
 mod recent;
 mod redis;
+mod sold_out;
 mod ticks;
 mod turns;
 
@@ -37,6 +39,8 @@ use ticks::Ticks;
 pub const MAX_AGE: Duration = Duration::from_secs(5);
 /// An order like one that was accepted so shortly before is taken for the same, sent twice.
 pub const GUARD: Duration = Duration::from_secs(3);
+/// Notes of what is sold out are shared this often, while there are placements.
+const SHARE_NOTES: Duration = Duration::from_millis(50);
 /// Whoever finds an item's key held looks again after this at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -83,6 +87,7 @@ struct Parts {
     turns: Arc<turns::Turns>,
     locks: locks::Locks,
     cache: cache::Cache,
+    notes: sold_out::Notes,
     redis: Option<Redis>,
 }
 
@@ -108,7 +113,8 @@ impl Coordination {
             guard: guard::Guard::new(ticks.clone()),
             turns: Arc::default(),
             locks: locks::Locks::new(ticks.clone()),
-            cache: cache::Cache::new(ticks),
+            cache: cache::Cache::new(ticks.clone()),
+            notes: sold_out::Notes::new(ticks, redis.is_some()),
             redis,
         }))
     }
@@ -121,11 +127,33 @@ impl Coordination {
         }
     }
 
-    /// Watches over Redis: finds out when it stops answering and when it is back.
+    /// Watches over Redis: finds out when it stops answering and when it is back. And shares what is
+    /// noted as sold out.
     pub async fn run(self, stopping: CancellationToken) {
         match &self.0.redis {
-            Some(redis) => redis.watch(&stopping).await,
+            Some(redis) => {
+                let sharing = stopping.run_until_cancelled(self.share_notes(redis));
+                tokio::join!(redis.watch(&stopping), sharing);
+            }
             None => stopping.cancelled().await,
+        }
+    }
+
+    async fn share_notes(&self, redis: &Redis) {
+        let Parts { notes, cache, .. } = &*self.0;
+        loop {
+            notes.stirred().await;
+            let (made, ended) = notes.unwritten();
+            redis.delete_notes(&ended).await;
+            redis.write_notes(&made).await;
+            let look = notes.look();
+            if !look.names.is_empty()
+                && let Some(found) = redis.notes(&look).await
+                && cache.believes_others()
+            {
+                count_notes("redis", notes.learn(look, found, &|id| cache.newest(id)));
+            }
+            tokio::time::sleep(SHARE_NOTES).await;
         }
     }
 
@@ -212,6 +240,21 @@ impl Coordination {
     /// changed. To be called before anybody is told.
     pub fn committed(&self, levels: &[Level], catalogue: bool) {
         self.0.cache.committed(levels, catalogue);
+        self.0.notes.committed(levels, catalogue);
+    }
+
+    /// This process has found SKUs sold out, by levels that were read at `read_at`. To be called after
+    /// [`Coordination::committed`] of the same group.
+    pub fn note_sold_out(&self, found: &[SoldOut], read_at: Instant) {
+        if !found.is_empty() {
+            let Parts { notes, cache, .. } = &*self.0;
+            count_notes("process", notes.make(found, notes.age(read_at), &|id| cache.newest(id)));
+        }
+    }
+
+    /// What is noted of the SKU of this name or alias, if it is sold out. Takes no time.
+    pub fn sold_out(&self, asked: &SkuKey) -> Option<SoldOut> {
+        self.0.notes.find(asked)
     }
 
     /// Takes an item's key, so that others do not go to the database in vain. The database's row
@@ -270,6 +313,13 @@ fn count_levels(from: &'static str, found: usize) {
     if found > 0 {
         metrics::counter!("stockhold_availability_cache_hits_total", "from" => from)
             .increment(u64::try_from(found).unwrap_or(u64::MAX));
+    }
+}
+
+fn count_notes(from: &'static str, made: usize) {
+    if made > 0 {
+        metrics::counter!("stockhold_sold_out_notes_total", "from" => from)
+            .increment(u64::try_from(made).unwrap_or(u64::MAX));
     }
 }
 

@@ -29,6 +29,11 @@ impl Ticks {
         };
         since.min(MOST)
     }
+
+    /// How long ago that was. By a clock that stands in a test's hand it was just now.
+    pub fn age(&self, at: Instant) -> Duration {
+        if self.clock.is_manual() { Duration::ZERO } else { at.elapsed() }
+    }
 }
 
 impl governor::clock::Clock for Ticks {

@@ -213,3 +213,170 @@ pub fn choose(
         _ => Err(Refusal::SkuPaused(halted)),
     }
 }
+
+/// What a sold-out note says: at these versions of its levels, no source of the SKU had a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoldOut {
+    /// The name that it was asked for by: the SKU's own or an alias.
+    pub asked: SkuKey,
+    pub sku: SkuKey,
+    pub versions: BTreeMap<LevelId, i64>,
+}
+
+/// The versions at which nothing of the SKU can be had, in whatever quantity; `None` while any source
+/// could give some, be it only once its figure is fresh or its supplier goes on selling, and while the
+/// SKU is refused for another reason than its stock.
+pub fn sold_out(
+    policy: &Policy,
+    suppliers: &BTreeMap<SourceId, Paused>,
+    levels: &BTreeMap<LevelId, Level>,
+    now: Timestamp,
+    sku: &Sku,
+) -> Option<BTreeMap<LevelId, i64>> {
+    let shelf = Shelf { policy, suppliers, levels, now, taken: BTreeMap::new() };
+    let gives = |counting| !shelf.fill(sku, i64::MAX, counting).is_empty();
+    let ways = [Counting::Orderable, Counting::AndStale, Counting::AndPaused];
+    if sku.paused.selling.is_some() || sku.sources.is_empty() || ways.into_iter().any(gives) {
+        return None;
+    }
+    let version = |source: &Source| {
+        levels.get(&source.level).map(|level| (source.level.clone(), level.version))
+    };
+    sku.sources.iter().map(version).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::policy::Terms;
+    use crate::domain::sku::{Class, Pause, Watermark};
+    use crate::domain::stock::Closed;
+    use crate::domain::supply::Item;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    /// A SKU of the warehouse `main` and the supplier `s1`, sold out at both.
+    struct Shop {
+        policy: Policy,
+        suppliers: BTreeMap<SourceId, Paused>,
+        levels: BTreeMap<LevelId, Level>,
+        sku: Sku,
+    }
+
+    fn source(source: &str, kind: Kind, level: &LevelId, item: Option<Item>) -> Source {
+        Source {
+            source: source.into(),
+            kind,
+            level: level.clone(),
+            item,
+            cost: None,
+            currency: None,
+            min_quantity: 1,
+            pack_size: 1,
+            buffer: None,
+        }
+    }
+
+    fn shop() -> Shop {
+        let (shelf, item) = (LevelId::from("main:A"), LevelId::from("s1:61:"));
+        let offer = Item { offer_id: "61".into(), spec_id: None };
+        let own = Level {
+            quantity: 3,
+            held: 2,
+            committed: 1,
+            version: 7,
+            ..Level::empty(shelf.clone(), "main".into(), None)
+        };
+        let theirs = Level {
+            quantity: 5,
+            held: 5,
+            version: 41,
+            listing: Listing::Listed,
+            as_of: Some(NOW - Span::minutes(2)),
+            ..Level::empty(item.clone(), "s1".into(), Some(offer.clone()))
+        };
+        let sku = Sku {
+            key: "A".into(),
+            title: "A".into(),
+            class: Class::Flash,
+            watermark: Watermark::default(),
+            sources: vec![
+                source("main", Kind::Warehouse, &shelf, None),
+                source("s1", Kind::Supplier, &item, Some(offer)),
+            ],
+            paused: Paused::default(),
+        };
+        Shop {
+            policy: Policy {
+                suppliers: [("s1".into(), Terms::default())].into(),
+                ..Policy::default()
+            },
+            suppliers: BTreeMap::new(),
+            levels: [(shelf, own), (item, theirs)].into(),
+            sku,
+        }
+    }
+
+    impl Shop {
+        fn level(&mut self, id: &str) -> &mut Level {
+            self.levels.get_mut(&LevelId::from(id)).expect("a level")
+        }
+
+        fn versions(&self) -> Option<Vec<i64>> {
+            let Shop { policy, suppliers, levels, sku } = self;
+            let versions = sold_out(policy, suppliers, levels, NOW, sku)?;
+            Some(versions.into_values().collect())
+        }
+    }
+
+    fn pause() -> Paused {
+        let pause = Some(Pause { at: NOW, reason: "fault".into() });
+        Paused { selling: pause, buying: None }
+    }
+
+    #[test]
+    fn sold_out_is_nothing_at_any_source() {
+        let mut shop = shop();
+        assert_eq!(shop.versions(), Some(vec![7, 41]));
+        shop.level("main:A").held = 1;
+        assert_eq!(shop.versions(), None);
+        // The one unit that is left is in the buffer.
+        shop.sku.sources[0].buffer = Some(1);
+        assert_eq!(shop.versions(), Some(vec![7, 41]));
+        shop.level("s1:61:").held = 4;
+        assert_eq!(shop.versions(), None, "the other source has one");
+        // One alone is no pack of three.
+        shop.sku.sources[1].pack_size = 3;
+        assert_eq!(shop.versions(), Some(vec![7, 41]));
+        shop.level("s1:61:").held = 2;
+        assert_eq!(shop.versions(), None);
+        shop.level("s1:61:").closed = Some(Closed { from_quantity: 1, since: NOW });
+        assert_eq!(shop.versions(), Some(vec![7, 41]));
+    }
+
+    #[test]
+    fn what_is_refused_for_another_reason_is_not_sold_out() {
+        let mut stale = shop();
+        stale.level("s1:61:").held = 0;
+        stale.level("s1:61:").as_of = Some(NOW - Span::hours(9));
+        assert_eq!(stale.versions(), None, "a newer figure would sell it");
+        let mut halted = shop();
+        halted.level("s1:61:").held = 0;
+        halted.suppliers.insert("s1".into(), pause());
+        assert_eq!(halted.versions(), None, "the supplier only pauses");
+        let mut paused = shop();
+        paused.sku.paused = pause();
+        assert_eq!(paused.versions(), None);
+        let mut unknown = shop();
+        unknown.levels.remove(&LevelId::from("s1:61:"));
+        assert_eq!(unknown.versions(), None);
+        let mut nowhere = shop();
+        nowhere.sku.sources.clear();
+        assert_eq!(nowhere.versions(), None);
+        // Never read, or not offered any more: nobody could sell that.
+        let mut missing = shop();
+        missing.level("s1:61:").held = 0;
+        missing.level("s1:61:").listing = Listing::Missing;
+        assert_eq!(missing.versions(), Some(vec![7, 41]));
+    }
+}

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
+use super::sold_out::sold_out;
 use super::store::Store;
 use super::writer::Writer;
 use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply, Touched};
@@ -163,6 +165,7 @@ impl Attempt {
         let scopes = scopes.map(|i| i.scope.clone()).collect();
         let loaded = storage::world::load(tx, &needs, started).await?;
         let Loaded { mut world, before, server_time } = loaded;
+        let read_at = Some(Instant::now());
         let valid = storage::jobs::fences(tx, &fences).await?;
         let own_time = tx.own_time(&self.clock);
         let now = own_time.or(server_time).unwrap_or(started);
@@ -183,14 +186,18 @@ impl Attempt {
         if !deciding.asks.is_empty() {
             return Err(Abort::More(deciding.asks));
         }
+        let sold_out = sold_out(&self.commands, &results, &world, &self.policy, now);
         if deciding.new.is_empty() && before.is_same(&world) {
-            return Err(Abort::Unchanged(Decided { results, ..Decided::default() }));
+            let touched = Touched { sold_out, read_at, ..Touched::default() };
+            return Err(Abort::Unchanged(Decided { results, touched, ..Decided::default() }));
         }
         let saved = storage::world::save(tx, &before, &world, now).await?;
         groups::keep(tx, deciding.new, now).await?;
         let touched = Touched {
             levels: before.changed_levels(&world).cloned().collect(),
             catalogue: before.has_other_catalogue(&world),
+            sold_out,
+            read_at,
         };
         let committed = Committed { levels: saved.levels, next_job: saved.next_job };
         let decided = Decided { results, committed, touched };

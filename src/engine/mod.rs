@@ -2,10 +2,12 @@
 //! way form the next one; replies go out only after it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{broadcast, oneshot};
 
 use crate::clock::{Clock, Timestamp};
+use crate::domain::availability::SoldOut;
 use crate::domain::command::Command;
 use crate::domain::outcome::{Outcome, Refusal};
 use crate::domain::policy::Policy;
@@ -14,11 +16,14 @@ use crate::ids::Ids;
 use crate::storage::Db;
 use crate::storage::epochs::Epoch;
 
+mod chances;
 mod group;
 mod queue;
+mod sold_out;
 mod store;
 mod writer;
 
+pub use chances::Chances;
 pub use queue::{MAX_COMMANDS, MAX_LEVELS};
 
 /// Whose outcome a command brings: refused when the job's lease has another token by now.
@@ -105,16 +110,23 @@ pub struct Committed {
     pub next_job: Option<Timestamp>,
 }
 
-/// What a committed group changed of what availability is made of, as it left it: for caches.
+/// What a group changed of what availability is made of, as it left it, and what it found sold out:
+/// for caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     /// In whatever they were changed.
     pub levels: Vec<Level>,
     /// SKUs, aliases or stop switches were changed.
     pub catalogue: bool,
+    /// What placements of the group were refused and nothing is left of at its end, by the names
+    /// asked for.
+    pub sold_out: Vec<SoldOut>,
+    /// When the levels were read under their locks; what is `sold_out` was so then.
+    pub read_at: Option<Instant>,
 }
 
-/// Told of every commit before the replies go out and before anybody else; must be quick.
+/// Told of every group that ended (also of one that changed nothing) before its replies go out and
+/// before anybody else; must be quick.
 pub type OnCommit = Arc<dyn Fn(&Touched) + Send + Sync>;
 
 /// The engine's handle; cheap to clone.

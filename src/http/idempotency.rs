@@ -149,6 +149,11 @@ impl Turn {
         Some((format!("{name}\n{key}"), self.body_hash.clone()))
     }
 
+    /// What a placement under this turn's key is known by: the order's key and the kept answer's scope.
+    pub fn placement_names(&self) -> Option<(String, groups::Scope)> {
+        Some((self.placement_key()?.0, self.scope.clone()?))
+    }
+
     /// What the engine needs to keep the answer, where `render` makes one.
     pub fn idempotency(
         &self,

@@ -84,6 +84,14 @@ fn describe_coordination() {
     );
     describe_counter!("stockhold_rate_limited_total", "Requests over their key's limit.");
     describe_counter!("stockhold_duplicate_submissions_total", "Orders refused as sent twice.");
+    describe_counter!(
+        "stockhold_sold_out_notes_total",
+        "Notes that a SKU is sold out, by who made them: this process, or another through Redis."
+    );
+    describe_counter!(
+        "stockhold_sold_out_refusals_total",
+        "Placements refused by such a note, without the engine."
+    );
 }
 
 /// Counts one answer.

@@ -21,7 +21,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::clock::Clock;
 use crate::coordination::Coordination;
 use crate::domain::policy::Policy;
-use crate::engine::Engine;
+use crate::engine::{Chances, Engine};
 use crate::ids::Ids;
 use crate::storage::Db;
 
@@ -58,6 +58,8 @@ pub struct App {
     pub metrics: PrometheusHandle,
     /// The idempotency keys in use; start with `Running::default()`.
     pub running: Running,
+    /// Looks up whether placements of what is sold out have a chance.
+    pub chances: Chances,
 }
 
 /// As handlers are given it.

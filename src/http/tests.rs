@@ -96,6 +96,7 @@ async fn server() -> Server {
         key: SecretString::from(key.to_owned()),
     };
     let app = App {
+        chances: Chances::new(db.clone()),
         coordination,
         engine,
         db,

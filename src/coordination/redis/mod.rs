@@ -3,7 +3,7 @@
 //!
 //! What must hold: each step that reads and then writes is one script, so that replicas cannot come
 //! between; time is Redis's own; every key has an end. Keys: `stockhold:limit:<API key's name>`, and
-//! below `stockhold:<scope>:` `level:<id>`, `placed:<fingerprint>` and `lock:<id>`.
+//! below `stockhold:<scope>:` `level:<id>`, `placed:<fingerprint>`, `lock:<id>` and `sold_out:<SKU>`.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -13,12 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::Submission;
 use super::locks::Holder;
+use super::sold_out::{Found, Look, NOTE};
 use super::{GUARD, MAX_AGE, Options, Wait};
-use crate::domain::names::LevelId;
+use crate::domain::availability::SoldOut;
+use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::stock::Level;
 
 mod figures;
 mod link;
+mod notes;
 
 use link::Link;
 
@@ -63,6 +66,19 @@ static KEEP: LazyLock<Script> = LazyLock::new(|| {
              if not v or version > v or (version == v and as_of >= a) then
                  redis.call('SET', key, ARGV[3 * i + 1], 'PX', left)
              end
+         end",
+    )
+});
+
+/// Sets each key until a time of Redis's clock in milliseconds: that and the value of each. A script that
+/// arrives late sets nothing.
+static NOTES: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local time = redis.call('TIME')
+         local now = time[1] * 1000 + time[2] / 1000
+         for i, key in ipairs(KEYS) do
+             local left = math.floor(tonumber(ARGV[2 * i - 1]) - now)
+             if left > 0 then redis.call('SET', key, ARGV[2 * i], 'PX', left) end
          end",
     )
 });
@@ -171,6 +187,40 @@ impl Redis {
             call.key(self.level(&level.id)).arg(version).arg(as_of).arg(text);
         }
         self.link.invoke::<()>(&call).await;
+    }
+
+    fn note(&self, asked: &SkuKey) -> String {
+        format!("{}:sold_out:{asked}", self.scope)
+    }
+
+    /// Writes notes, each with its age, for what is left of their time.
+    pub async fn write_notes(&self, notes: &[(SoldOut, Duration)]) {
+        let Some(now) = self.link.time_at(Instant::now()).filter(|_| !notes.is_empty()) else {
+            return;
+        };
+        let mut call = NOTES.prepare_invoke();
+        for (note, age) in notes {
+            let until = millis(now.saturating_sub(*age).saturating_add(NOTE));
+            call.key(self.note(&note.asked)).arg(until).arg(notes::write(note, until));
+        }
+        self.link.invoke::<()>(&call).await;
+    }
+
+    pub async fn delete_notes(&self, asked: &[SkuKey]) {
+        if !asked.is_empty() {
+            let mut delete = redis::cmd("DEL");
+            delete.arg(asked.iter().map(|asked| self.note(asked)).collect::<Vec<_>>());
+            self.link.query::<()>(&delete).await;
+        }
+    }
+
+    /// What there is under each name.
+    pub async fn notes(&self, look: &Look) -> Option<Vec<Found>> {
+        let now = self.link.time_at(Instant::now())?;
+        let mut get = redis::cmd("MGET");
+        get.arg(look.names.iter().map(|asked| self.note(asked)).collect::<Vec<_>>());
+        let texts: Vec<Option<String>> = self.link.query(&get).await?;
+        Some(texts.into_iter().map(|text| notes::read(&text?, now)).collect())
     }
 
     fn lock_key(&self, level: &LevelId) -> String {

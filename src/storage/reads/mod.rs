@@ -9,6 +9,7 @@ use super::{Db, Error, Result};
 
 mod filter;
 pub mod orders;
+pub mod placements;
 pub mod purchases;
 pub mod refunds;
 pub mod skus;

@@ -15,6 +15,7 @@ mod payments;
 mod quantities;
 mod repeats;
 mod shipping;
+mod sold_out;
 mod stock;
 mod store;
 pub mod tables;

@@ -5,12 +5,14 @@ use stockhold::clock::Timestamp;
 use stockhold::domain::alert::{AlertChange, AlertKind};
 use stockhold::domain::command::Needs;
 use stockhold::domain::job::Job;
-use stockhold::domain::names::{OrderId, PurchaseId, RefundId, SkuKey};
+use stockhold::domain::names::{LevelId, OrderId, PurchaseId, RefundId, SkuKey};
 use stockhold::domain::order::{HoldState, State};
 use stockhold::domain::purchase::PurchaseState;
 use stockhold::domain::refund::RefundState;
 use stockhold::domain::sku::{Pause, Paused};
 use stockhold::domain::stock::Level;
+use stockhold::storage::groups::{self, Keep, Kept};
+use stockhold::storage::reads::placements::{self, Names};
 use stockhold::storage::reads::{self, orders, purchases, refunds, skus, stock, suppliers, work};
 use stockhold::storage::sql::Sql;
 use tokio::sync::oneshot;
@@ -25,6 +27,7 @@ on_both!(
     holds_and_ledger_are_found_by_sku_state_and_order,
     a_supplier_shows_every_level_once,
     alerts_and_jobs_are_found_by_state,
+    a_placement_has_a_chance_by_a_name_that_is_known_or_a_level_that_changed,
     the_store_answers,
 );
 
@@ -313,6 +316,56 @@ async fn alerts_and_jobs_are_found_by_state(test: TestDb) {
     ready.sort_unstable();
     assert_eq!(ready, ["prune", "sweep"]);
     assert_eq!(work::job(db, 999).await.unwrap(), None);
+}
+
+async fn a_placement_has_a_chance_by_a_name_that_is_known_or_a_level_that_changed(test: TestDb) {
+    fill(&test).await;
+    let scope = |name: &str| ("shop".to_owned(), "/v1/orders".to_owned(), name.to_owned());
+    let kept = Kept { body_hash: "b".into(), status: 200, body: "{}".into() };
+    let keep = vec![Keep { scope: scope("k-kept"), kept, for_ever: false }];
+    test.transact(move |tx| Box::pin(async move { groups::keep(tx, keep, NOW).await }))
+        .await
+        .unwrap();
+    let new = || Names { channel: "web".into(), external_id: "new".into(), ..Names::default() };
+    let named = |channel: &str, external_id: &str| Names {
+        channel: channel.into(),
+        external_id: external_id.into(),
+        ..Names::default()
+    };
+    let keyed = |name: &str| Names { key: Some((format!("shop\n{name}"), scope(name))), ..new() };
+    let elsewhere = ("desk".to_owned(), "/v1/orders".to_owned(), "k-kept".to_owned());
+    let paid = |channel: &str, id: &str| Names {
+        channel: channel.into(),
+        payment_id: Some(id.into()),
+        ..new()
+    };
+    let (shelf, theirs) = (warehouse(), upstream());
+    let at = |versions: &[(&LevelId, i64)]| Names {
+        versions: versions.iter().map(|(id, version)| ((*id).clone(), *version)).collect(),
+        ..new()
+    };
+    let asked = vec![
+        (named("web", "W-o2"), true),
+        (named("app", "W-o2"), false),
+        (named("app", "W-o3"), true),
+        (new(), false),
+        // The key of the order `o1`, one of an answer, and others.
+        (keyed("k-1"), true),
+        (keyed("k-kept"), true),
+        (keyed("k-2"), false),
+        (Names { key: Some(("desk\nk-kept".into(), elsewhere)), ..new() }, false),
+        (paid("web", "pay-1-o1"), true),
+        (paid("app", "pay-1-o1"), false),
+        (paid("web", "pay-1-o9"), false),
+        (named("", ""), false),
+        (at(&[(&shelf.id, shelf.version)]), false),
+        (at(&[(&shelf.id, shelf.version), (&theirs.id, theirs.version)]), false),
+        (at(&[(&shelf.id, shelf.version), (&theirs.id, theirs.version - 1)]), true),
+        (at(&[(&"main:gone".into(), 1)]), true),
+    ];
+    let (names, expected): (Vec<Names>, Vec<bool>) = asked.into_iter().unzip();
+    assert_eq!(placements::have_chance(&test.db, names).await, Ok(expected));
+    assert_eq!(placements::have_chance(&test.db, Vec::new()).await, Ok(Vec::new()));
 }
 
 async fn the_store_answers(test: TestDb) {

@@ -14,6 +14,7 @@ use crate::blackbox::daemon::eventually;
 
 pub mod faults;
 mod shared;
+mod sold_out;
 
 /// The server's address, with the number of one of its databases.
 pub fn redis(number: u8) -> String {

@@ -17,6 +17,7 @@ mod process;
 pub mod refunder;
 mod refunding;
 mod restoring;
+mod selling_out;
 mod storm;
 mod waiting;
 pub mod world;

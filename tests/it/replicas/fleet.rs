@@ -51,16 +51,27 @@ impl Fleet {
         futures::future::join_all(self.homes.iter().map(Home::serve)).await
     }
 
-    /// Deadlocks that the server has had to break in this database; call it when no daemon runs, since
-    /// a session tells its figures at the latest when it ends.
+    /// Deadlocks that the server has had to break in this database; call it when no daemon runs.
     pub async fn deadlocks(&self) -> i64 {
+        self.told("deadlocks").await
+    }
+
+    /// Transactions that ended in this database, the tests' own few among them; call it when no daemon
+    /// runs.
+    pub async fn transactions(&self) -> i64 {
+        self.told("xact_commit + xact_rollback").await
+    }
+
+    /// A figure of the server's, when every session has told its own: at the latest when it ends.
+    async fn told(&self, figure: &str) -> i64 {
         eventually("the daemons' sessions have ended", async || {
             let open = "SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND application_name = 'stockhold'";
             self.tables.number(open).await == 0
         })
         .await;
-        let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-        self.tables.number(sql).await
+        let sql =
+            format!("SELECT {figure} FROM pg_stat_database WHERE datname = current_database()");
+        self.tables.number(&sql).await
     }
 }

@@ -5,6 +5,7 @@
 mod commits;
 mod crowd;
 mod deaths;
+mod flash;
 mod fleet;
 mod front;
 mod mixed;

@@ -13,9 +13,9 @@ use super::progress::{AddressBody, read_address};
 use crate::coordination::{Submission, Submitted};
 use crate::domain::command::{Capture, Command, Placement, PlacementLine};
 use crate::domain::money::Currency;
-use crate::domain::names::OrderId;
+use crate::domain::names::{OrderId, SkuKey};
 use crate::domain::order::{Customer, ShortPolicy};
-use crate::domain::outcome::{Outcome, Touch};
+use crate::domain::outcome::{Outcome, Refusal, Shortage, Touch};
 use crate::engine::{self, Envelope, KeptAnswer, Reply};
 use crate::http::Shared;
 use crate::http::extract::{Body, Object, Report, Value};
@@ -23,6 +23,7 @@ use crate::http::idempotency::{Call, Keep, Turn, answer, plain, replayed, respon
 use crate::http::problem::{Problem, Problems};
 use crate::http::view::order::OrderView;
 use crate::storage::reads::orders::{self, Filter};
+use crate::storage::reads::placements::Names;
 
 /// An order as a storefront places it. Money is in `currency`.
 #[derive(ToSchema)]
@@ -98,6 +99,9 @@ async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Proble
     let turn = Turn::begin(app, call, body, Keep::Day)?;
     let mut placement = read(body.text(), OrderId::from(app.ids.next(turn.now)))?;
     placement.idempotency = turn.placement_key();
+    if let Some(refusal) = sold_out(app, &turn, &placement).await {
+        return Err(refusal.into());
+    }
     let named = named(&placement);
     let render = order_answer(turn.now);
     let idempotency = turn.idempotency(move |outcome| match outcome {
@@ -115,6 +119,34 @@ async fn place(app: &Shared, call: Call, body: &Body) -> Result<Response, Proble
         Reply::Outcome(_) => Ok(respond(&reply, order_answer(turn.now))),
         Reply::Kept(kept) => Ok(replayed(plain(as_it_is_now(app, &named, &turn, kept).await?))),
     }
+}
+
+/// The refusal of a placement of one SKU that is noted as sold out, unless it has a chance: it repeats
+/// something, or the stock has changed. That is the engine's to answer, as is all that cannot be told.
+async fn sold_out(app: &Shared, turn: &Turn, placement: &Placement) -> Option<Refusal> {
+    let asked = only_sku(placement)?;
+    let note = app.coordination.sold_out(asked)?;
+    let names = Names {
+        channel: placement.channel.clone(),
+        external_id: placement.external_id.clone(),
+        key: turn.placement_names(),
+        payment_id: placement.payment.as_ref().map(|payment| payment.id.clone()),
+        versions: note.versions,
+    };
+    if app.chances.has_one(names).await != Some(false) {
+        return None;
+    }
+    // It may have ended meanwhile.
+    let sku = app.coordination.sold_out(asked)?.sku;
+    metrics::counter!("stockhold_sold_out_refusals_total").increment(1);
+    let requested = placement.lines.iter().fold(0i64, |n, line| n.saturating_add(line.quantity));
+    Some(Refusal::InsufficientStock(vec![Shortage { sku, requested, available: 0 }]))
+}
+
+/// The name that all lines ask for.
+fn only_sku(placement: &Placement) -> Option<&SkuKey> {
+    let (first, rest) = placement.lines.split_first()?;
+    rest.iter().all(|line| line.sku == first.sku).then_some(&first.sku)
 }
 
 /// The order of the placement's name.

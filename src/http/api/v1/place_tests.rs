@@ -193,3 +193,16 @@ fn a_refused_payment_is_said_not_to_be_recorded_when_that_is_known() {
     assert_eq!(noted(unknown, &body(json!({}))), None);
     assert_eq!(noted(Problem::in_progress(), &body(json!({}))), None);
 }
+
+#[test]
+fn only_a_placement_of_one_sku_can_be_refused_by_a_note() {
+    let of = |skus: &[&str]| {
+        let line = |sku: &&str| json!({"sku": sku, "quantity": 1, "unit_price": "1.00"});
+        let lines: Vec<Json> = skus.iter().map(line).collect();
+        let placement = placed(json!({"lines": lines, "discount": null, "payment": null}));
+        only_sku(&placement).map(|sku| sku.as_str().to_owned())
+    };
+    assert_eq!(of(&["A"]).as_deref(), Some("A"));
+    assert_eq!(of(&["A", " A "]).as_deref(), Some("A"));
+    assert_eq!(of(&["A", "B"]), None);
+}
