@@ -158,9 +158,9 @@ impl Coordination {
     }
 
     /// Why it works less well than it could; `None` when all is well.
-    pub fn condition(&self) -> Option<&'static str> {
-        let down = self.0.redis.as_ref().is_some_and(|redis| !redis.is_up());
-        down.then_some("Redis does not answer: each process is on its own")
+    pub fn condition(&self) -> Option<String> {
+        let why = self.0.redis.as_ref()?.trouble()?;
+        Some(format!("Redis is not used, each process is on its own: {why}"))
     }
 
     /// Lets a request of an API key through.

@@ -66,8 +66,23 @@ fn describe() {
         metrics::Unit::Seconds,
         "Time from a request's head to its answer's head, by method and route."
     );
+    describe_engine();
     describe_coordination();
     metrics::describe_counter!(PROBLEMS, "Error answers, by route and code.");
+}
+
+/// Counted from the start on, so that a rule about them finds them before anything has happened.
+fn describe_engine() {
+    use metrics::{counter, describe_counter, describe_histogram};
+    describe_histogram!("stockhold_group_commands", "Commands in a transaction.");
+    describe_counter!("stockhold_group_retries_total", "Groups that others were in the way of.");
+    describe_counter!(
+        "stockhold_commits_unknown_total",
+        "Commits whose answer was lost; each is resolved by its group's id."
+    );
+    for name in ["stockhold_group_retries_total", "stockhold_commits_unknown_total"] {
+        counter!(name).absolute(0);
+    }
 }
 
 fn describe_coordination() {

@@ -61,7 +61,9 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::TypeNotFound { .. }
             | sqlx::Error::InvalidArgument(_) => Error::Poison(error.to_string()),
             sqlx::Error::PoolTimedOut => {
-                Error::Unavailable("no connection to the database came free in time".into())
+                let why = "no connection to the database in time: it cannot be reached, or all \
+                           connections that we may have are in use";
+                Error::Unavailable(why.into())
             }
             _ => Error::Unavailable(format!("no connection to the database: {error}")),
         }

@@ -34,6 +34,8 @@ struct State {
     number: u64,
     /// Redis's clock when it last told it, and when that reached us.
     time: Option<(Duration, Instant)>,
+    /// Why it is away.
+    why: String,
 }
 
 pub(super) struct Link {
@@ -65,7 +67,12 @@ impl Link {
             client,
             config,
             patience,
-            state: Mutex::new(State { connection: None, number: 0, time: None }),
+            state: Mutex::new(State {
+                connection: None,
+                number: 0,
+                time: None,
+                why: "it has not answered yet".to_owned(),
+            }),
             closed: Notify::new(),
         })
     }
@@ -76,6 +83,12 @@ impl Link {
 
     pub fn is_up(&self) -> bool {
         self.state().connection.is_some()
+    }
+
+    /// Why Redis is not used; `None` while it is.
+    pub fn trouble(&self) -> Option<String> {
+        let state = self.state();
+        state.connection.is_none().then(|| state.why.clone())
     }
 
     /// Runs a script; `None` when Redis does not answer in time.
@@ -110,6 +123,7 @@ impl Link {
         metrics::counter!("stockhold_redis_failures_total").increment(1);
         let mut state = self.state();
         if state.number == number && state.connection.take().is_some() {
+            state.why.clone_from(&why);
             drop(state);
             metrics::gauge!("stockhold_coordination_degraded").set(1.0);
             tracing::warn!(error = why, "Redis does not answer; going on without");
@@ -137,7 +151,12 @@ impl Link {
                 metrics::gauge!("stockhold_coordination_degraded").set(0.0);
                 tracing::info!("Redis answers");
             }
-            Err(why) => tracing::debug!(error = why, "Redis is away"),
+            Err(why) => {
+                let before = std::mem::replace(&mut self.state().why, why.clone());
+                if before != why {
+                    tracing::warn!(error = why, "Redis cannot be used; going on without");
+                }
+            }
         }
     }
 

@@ -117,8 +117,9 @@ impl Redis {
         Ok(Redis { link, scope: format!("stockhold:{}", options.scope) })
     }
 
-    pub fn is_up(&self) -> bool {
-        self.link.is_up()
+    /// Why Redis is not used; `None` while it is.
+    pub fn trouble(&self) -> Option<String> {
+        self.link.trouble()
     }
 
     /// Looks whether it answers.
