@@ -1,12 +1,15 @@
 //! `/metrics`: Prometheus text of whatever the daemon records through the `metrics` crate, and the
 //! requests' own counters and latencies.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::{LazyLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -119,14 +122,31 @@ pub fn record(method: &str, route: &str, status: u16, code: &'static str, took: 
         "PUT" => "PUT",
         _ => "other",
     };
-    let route = route.to_owned();
-    metrics::counter!(REQUESTS, "method" => method, "route" => route.clone(), "status" => status.to_string())
-        .increment(1);
-    metrics::histogram!(DURATION, "method" => method, "route" => route.clone())
-        .record(took.as_secs_f64());
+    let (requests, seconds) = answers(method, route, status);
+    requests.increment(1);
+    seconds.record(took.as_secs_f64());
     if !code.is_empty() {
-        metrics::counter!(PROBLEMS, "route" => route, "code" => code).increment(1);
+        metrics::counter!(PROBLEMS, "route" => route.to_owned(), "code" => code).increment(1);
     }
+}
+
+/// The counter and the histogram of such answers; looked up by their labels only once.
+fn answers(method: &'static str, route: &str, status: u16) -> (Counter, Histogram) {
+    type Routes = HashMap<String, (Counter, Histogram)>;
+    static KNOWN: LazyLock<RwLock<HashMap<(&str, u16), Routes>>> = LazyLock::new(RwLock::default);
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(&(method, status)).and_then(|routes| routes.get(route)) {
+        return found.clone();
+    }
+    drop(known);
+    let (name, code) = (route.to_owned(), status.to_string());
+    let counter =
+        metrics::counter!(REQUESTS, "method" => method, "route" => name.clone(), "status" => code);
+    let histogram = metrics::histogram!(DURATION, "method" => method, "route" => name.clone());
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    let routes = known.entry((method, status)).or_default();
+    routes.insert(name, (counter.clone(), histogram.clone()));
+    (counter, histogram)
 }
 
 /// What the daemon has counted, as Prometheus text.

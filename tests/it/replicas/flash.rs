@@ -21,7 +21,7 @@ use crate::coordination::redis;
 use crate::proxy::Way;
 
 /// Callers at each replica.
-const CALLERS: usize = 64;
+const CALLERS: usize = 128;
 
 /// What became of the crowd's requests so far.
 #[derive(Default)]

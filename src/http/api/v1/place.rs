@@ -332,14 +332,11 @@ fn check_total(
 fn content_hash(placement: &Placement) -> String {
     let lines: Vec<_> =
         placement.lines.iter().map(|l| (l.sku.as_str(), l.quantity, l.unit_price)).collect();
-    let content = json!([
-        placement.currency,
-        lines,
-        placement.shipping,
-        placement.discount,
-        placement.ship_to
-    ]);
-    hex::encode(Sha256::digest(content.to_string().as_bytes()))
+    let (shipping, discount) = (placement.shipping, placement.discount);
+    let ship_to = placement.ship_to.as_ref().map(|address| json!(address));
+    // Plain data with text keys: writing it cannot fail.
+    let content = serde_json::to_vec(&(&placement.currency, lines, shipping, discount, ship_to));
+    hex::encode(Sha256::digest(content.unwrap_or_default()))
 }
 
 #[cfg(test)]
