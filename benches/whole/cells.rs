@@ -13,7 +13,8 @@ CELLS    hot-64 hot-256 hot-1000 (one SKU), spread-64 spread-256 spread-1000 (10
          refused (nothing left), reads (availability), single (one client), sell-out (200 units),
          crash (kill -9 under load)
 SCHEMES  stockhold-sqlite stockhold-postgres, floor for-update optimistic redis-lock redis-lua,
-         bare-sqlite bare-postgres";
+         bare-sqlite bare-postgres
+GROWTH   growth [holds] [catalogue] [sweep] [wave] [memory] [stockhold-sqlite] [stockhold-postgres]";
 
 /// SKUs that are in every store, and that are asked for in a spread cell.
 pub const SKUS: u64 = 10_000;
@@ -86,10 +87,6 @@ impl Scheme {
 
     pub fn on_sqlite(self) -> bool {
         matches!(self, BareSqlite | StockholdSqlite)
-    }
-
-    pub fn on_postgres(self) -> bool {
-        !self.on_sqlite() && self != Floor
     }
 }
 

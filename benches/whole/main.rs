@@ -10,7 +10,9 @@ mod books;
 mod cells;
 mod crash;
 mod figures;
+mod growth;
 mod machine;
+mod plain;
 mod report;
 mod rounds;
 mod schemes;
@@ -89,9 +91,12 @@ fn main() -> ExitCode {
 
 /// Whether everything held.
 async fn measure(run: &Run) -> Result<bool, Failure> {
-    let plan = cells::plan(run)?;
     let stage = store::Stage::open()?;
     let machine = machine::look(&stage).await?;
+    if run.names.first().is_some_and(|name| name == "growth") {
+        return growth::run(run, &stage, &machine).await;
+    }
+    let plan = cells::plan(run)?;
     let found = rounds::run(&stage, &plan).await?;
     let ratios = figures::ratios(&found.samples);
     if let Some(path) = &run.json {

@@ -114,8 +114,9 @@ fn reads(skus: u64) -> Asks {
     Arc::new(move |n| Ask::get(format!("/v1/skus/{}/availability", sku(n, skus))))
 }
 
-/// A prime above every number of SKUs, so that it shares no divisor with it.
-const STRIDE: u64 = 1_000_003;
+/// A prime, so that it shares no divisor with a number of SKUs; its rest by 10,000 and by a million is
+/// near the half, so that neighbours in time are far apart.
+const STRIDE: u64 = 2_654_435_761;
 
 fn sku(n: u64, skus: u64) -> String {
     format!("BENCH-{}", n.wrapping_mul(STRIDE) % skus.max(1) + 1)

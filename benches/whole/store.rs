@@ -27,8 +27,8 @@ pub struct Stage {
     admin: PgConnectOptions,
     server: String,
     pub redis: String,
-    sqlite: OnceCell<PathBuf>,
-    postgres: OnceCell<String>,
+    sqlite: OnceCell<Store>,
+    postgres: OnceCell<Store>,
 }
 
 /// One database.
@@ -94,30 +94,9 @@ impl Stage {
 
     /// A fresh store with [`SKUS`] SKUs of [`PLENTY`] each, the first with `stock` if that is given.
     pub async fn stocked(&self, sqlite: bool, stock: Option<i64>) -> Result<Store, Failure> {
-        let store = if sqlite {
-            let model = self.sqlite.get_or_try_init(|| async {
-                match self.model(true).await? {
-                    Store::File(path) => Ok::<_, Failure>(path),
-                    Store::Server { .. } => Err("a file was asked for".into()),
-                }
-            });
-            let store = self.file("bench");
-            self.remove(&store).await?;
-            std::fs::copy(model.await?, self.folder.path().join("bench.db"))?;
-            store
-        } else {
-            let model = self.postgres.get_or_try_init(|| async {
-                match self.model(false).await? {
-                    Store::Server { name, .. } => Ok::<_, Failure>(name),
-                    Store::File(_) => Err("a database was asked for".into()),
-                }
-            });
-            let model = model.await?;
-            let store = self.database("bench")?;
-            self.remove(&store).await?;
-            self.administer(format!("CREATE DATABASE bench TEMPLATE {model}")).await?;
-            store
-        };
+        let model = if sqlite { &self.sqlite } else { &self.postgres };
+        let model = model.get_or_try_init(|| self.model(sqlite)).await?;
+        let store = self.copy_of(model).await?;
         if let Some(units) = stock {
             let mut conn = store.connect().await?;
             for text in [
@@ -129,6 +108,25 @@ impl Stage {
             conn.close().await?;
         }
         Ok(store)
+    }
+
+    /// A copy of a store that nobody has open, in the place of the last one.
+    pub async fn copy_of(&self, model: &Store) -> Result<Store, Failure> {
+        match model {
+            Store::File(path) => {
+                let store = self.file("bench");
+                self.remove(&store).await?;
+                std::fs::copy(path, self.folder.path().join("bench.db"))?;
+                Ok(store)
+            }
+            Store::Server { name, .. } => {
+                let store = self.database("bench")?;
+                self.remove(&store).await?;
+                let create = format!("CREATE DATABASE bench TEMPLATE {name} STRATEGY FILE_COPY");
+                self.administer(create).await?;
+                Ok(store)
+            }
+        }
     }
 
     async fn model(&self, sqlite: bool) -> Result<Store, Failure> {
