@@ -72,7 +72,8 @@ fn main() -> ExitCode {
         }
         Ok(runtime) => {
             let run = Run::parse();
-            if !run.bench {
+            // A plain `cargo bench`, or `cargo test --all-targets`.
+            if !run.bench || !store::has_services() {
                 println!("scripts/bench starts what this needs, and this");
                 return ExitCode::SUCCESS;
             }

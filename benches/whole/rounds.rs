@@ -239,7 +239,10 @@ fn unexpected(cell: &Cell, driven: &Driven) -> Option<String> {
     }
     let sold = i64::try_from(report.status(201)).unwrap_or(i64::MAX);
     match cell.stock {
-        Some(stock) if stock != sold => Some(format!("{sold} of {stock} units were sold")),
+        Some(stock) if sold > stock => Some(format!("{sold} of {stock} units were sold")),
+        Some(stock) if sold < stock && report.status(409) > 0 => {
+            Some(format!("{sold} of {stock} units were sold, and somebody was refused"))
+        }
         _ => None,
     }
 }

@@ -44,18 +44,26 @@ pub enum Conn {
     Postgres(Box<PgConnection>),
 }
 
+const POSTGRES: &str = "STOCKHOLD_TEST_PG";
+const REDIS: &str = "STOCKHOLD_TEST_REDIS";
+
+/// Whether somebody has started what is needed.
+pub fn has_services() -> bool {
+    [POSTGRES, REDIS].iter().all(|name| std::env::var_os(name).is_some())
+}
+
 fn service(name: &str) -> Result<String, Failure> {
     std::env::var(name).map_err(|_| format!("{name} is not set: run scripts/bench").into())
 }
 
 impl Stage {
     pub fn open() -> Result<Stage, Failure> {
-        let server = service("STOCKHOLD_TEST_PG")?;
+        let server = service(POSTGRES)?;
         Ok(Stage {
             folder: TempDir::with_prefix("stockhold-bench-")?,
             admin: PgConnectOptions::from_str(&server)?,
             server,
-            redis: service("STOCKHOLD_TEST_REDIS")?,
+            redis: service(REDIS)?,
             sqlite: OnceCell::new(),
             postgres: OnceCell::new(),
         })
@@ -88,7 +96,10 @@ impl Stage {
         };
         let mut migrate = Command::new(DAEMON);
         migrate.arg("migrate").env("STOCKHOLD_STORAGE__URL", store.url());
-        migrate.env("STOCKHOLD_LOG", "error").current_dir(self.folder.path());
+        migrate
+            .stdout(std::process::Stdio::null())
+            .env("STOCKHOLD_LOG", "error")
+            .current_dir(self.folder.path());
         if migrate.status().await?.success() { Ok(store) } else { Err("migrate failed".into()) }
     }
 

@@ -34,7 +34,7 @@ pub async fn run(
         stock(&mut conn, SKUS).await?;
         seed::orders(&mut conn, n, SKUS, Due::Before).await?;
         let stand = Stand::daemon(stage, store, "").await?;
-        let seconds = until_none(&mut conn, "state = 'pending_payment'").await?;
+        let seconds = until_none(&mut conn, "orders WHERE state = 'pending_payment'").await?;
         found.line(&format!(
             "| {} | {seconds:.1} | {:.0} |",
             daemon.name(),
@@ -54,17 +54,17 @@ pub async fn run(
     Ok(())
 }
 
-/// Seconds until no order is so.
-pub async fn until_none(conn: &mut Conn, so: &str) -> Result<f64, Failure> {
+/// Seconds until there are none of these rows.
+pub async fn until_none(conn: &mut Conn, these: &str) -> Result<f64, Failure> {
     let since = Instant::now();
-    let question = format!("SELECT CAST(count(*) AS BIGINT) FROM orders WHERE {so}");
+    let question = format!("SELECT count(*) FROM {these}");
     loop {
         let left = conn.number(&question).await?;
         if left == 0 {
             return Ok(since.elapsed().as_secs_f64());
         }
         if since.elapsed() > LIMIT {
-            return Err(format!("{left} orders are left after {LIMIT:?}").into());
+            return Err(format!("{left} {these} are left after {LIMIT:?}").into());
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

@@ -25,6 +25,8 @@ use crate::stand::Stand;
 use crate::store::Stage;
 
 const ITEMS: u64 = 20;
+/// No supplier's word on a share of it yet.
+const UNDECIDED: &str = "holds WHERE confirmation IN ('not_due', 'waiting', 'unknown')";
 const FIRST_OFFER: u64 = 610_947_572_000;
 
 pub async fn run(
@@ -37,7 +39,7 @@ pub async fn run(
     found.line(&format!(
         "\n## A confirmation wave\n\nAt least {least} paid orders of {ITEMS} items of a simulated supplier, \
          all past their delay when the daemon starts, buying paused: from its first answer to the last \
-         order's confirmation.\n\n| daemon | orders | seconds | orders a second | questions to the supplier \
+         confirmed share.\n\n| daemon | orders | seconds | orders a second | questions to the supplier \
          |\n|---|---|---|---|---|"
     ));
     for daemon in daemons {
@@ -63,11 +65,11 @@ async fn one(
     stand.kill().await?;
     let asked_before = questions(&supplier);
     let mut conn = store.connect().await?;
-    let confirmed = "SELECT count(*) FROM orders WHERE state = 'confirmed'";
+    let confirmed = "SELECT count(*) FROM holds WHERE confirmation = 'confirmed'";
     let early = conn.number(confirmed).await?;
     sleep_until(due).await;
     let stand = Stand::daemon(stage, store, &settings).await?;
-    let seconds = until_none(&mut conn, "state IN ('paid', 'confirming')").await?;
+    let seconds = until_none(&mut conn, UNDECIDED).await?;
     let asked = questions(&supplier).saturating_sub(asked_before);
     let done = conn.number(confirmed).await?;
     let mut faults = books::check(&mut conn, &[]).await?;

@@ -16,7 +16,7 @@ use super::{Failure, Placed, Scheme, rows};
 /// The lock's life.
 const LEASE_MS: u64 = 5_000;
 /// A lock is waited for this long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 const GIVE_BACK: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
