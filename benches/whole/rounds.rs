@@ -144,13 +144,13 @@ async fn sample(
     if cell.stock != Some(FEW) {
         ask(&stand, cell, WARM, &mut acknowledged).await?;
     }
-    let behind = scheme == Scheme::RedisLua && cell.asked == Asked::Orders;
+    let behind = scheme == Scheme::RedisLua;
     let before = written(behind, &mut conn).await?;
     let driven = ask(&stand, cell, plan.span, &mut acknowledged).await?;
     let after = written(behind, &mut conn).await?;
     let report = &driven.report;
     let counted = match cell.asked {
-        _ if behind => (after - before).max(0) as f64,
+        Asked::Orders if cell.stock.is_none() && behind => (after - before).max(0) as f64,
         Asked::Orders if cell.stock.is_none() => report.status(201) as f64,
         _ => report.worked() as f64,
     };

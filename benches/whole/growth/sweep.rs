@@ -15,7 +15,7 @@ use crate::stand::Stand;
 use crate::store::{Conn, Stage, stock};
 
 /// It is given up after this.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 pub async fn run(
     run: &Run,
