@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use hyper::{Method, StatusCode};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::client::Client;
 use super::report::Report;
-use super::{Plan, Target, What};
+use super::{Driven, Load, Target, What};
 use crate::clock::Clock;
 use crate::ids::Ids;
 
@@ -51,76 +52,109 @@ fn expect(answer: Result<(StatusCode, bytes::Bytes), String>) -> Result<(), Stri
     }
 }
 
-/// Asks over all connections at once; the reports are summed.
-pub async fn run(target: &Target, plan: &Plan) -> Result<Report, String> {
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    method: Method,
+    path: String,
+    body: String,
+}
+
+/// What the n-th request is, from 0.
+pub type Asks = Arc<dyn Fn(u64) -> Ask + Send + Sync>;
+
+impl Ask {
+    pub fn get(path: impl Into<String>) -> Ask {
+        Ask { method: Method::GET, path: path.into(), body: String::new() }
+    }
+
+    /// JSON.
+    pub fn post(path: impl Into<String>, body: String) -> Ask {
+        Ask { method: Method::POST, path: path.into(), body }
+    }
+}
+
+/// The requests of a plan, over `skus` SKUs in turn.
+pub(super) fn asks(what: What, skus: u32) -> Asks {
     // Names this run: its external ids are its own.
     let name = fresh_name();
+    let skus = u64::from(skus.max(1));
+    Arc::new(move |turn| {
+        let sku = sku(turn % skus + 1);
+        match what {
+            What::Place => Ask::post(
+                "/v1/orders",
+                format!(
+                    r#"{{"channel":"bench","external_id":"{name}-{turn}","currency":"USD","lines":[{{"sku":"{sku}","quantity":1,"unit_price":"1.00"}}]}}"#
+                ),
+            ),
+            What::Availability => Ask::get(format!("/v1/skus/{sku}/availability")),
+        }
+    })
+}
+
+/// Asks over all connections at once; the reports are summed.
+pub(super) async fn run(target: &Target, load: &Load, asks: &Asks) -> Result<Driven, String> {
     let turns = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
-    let end = start + plan.span;
-    let callers = (0..plan.connections.max(1)).map(|_| {
+    let end = start + load.span;
+    let callers = (0..load.connections.max(1)).map(|_| {
         let caller = Caller {
             client: Client::new(target),
-            name: name.clone(),
             turns: Arc::clone(&turns),
-            plan: plan.clone(),
+            load: load.clone(),
+            asks: Arc::clone(asks),
         };
         tokio::spawn(caller.run(start, end))
     });
-    let mut whole = Report::new(plan)?;
-    for caller in callers.collect::<Vec<_>>() {
-        whole.add(&caller.await.map_err(|e| e.to_string())??)?;
+    let ended = join_all(callers.collect::<Vec<_>>()).await;
+    let took = start.elapsed();
+    let mut whole = Driven { report: Report::new(load)?, placed: Vec::new() };
+    for caller in ended {
+        let caller = caller.map_err(|e| e.to_string())??;
+        whole.report.add(&caller.report)?;
+        whole.placed.extend(caller.placed);
     }
-    whole.took(start.elapsed());
+    whole.report.took(took);
     Ok(whole)
 }
 
 struct Caller {
     client: Client,
-    name: String,
     /// Shared by all: each request has a number of its own.
     turns: Arc<AtomicU64>,
-    plan: Plan,
+    load: Load,
+    asks: Asks,
 }
 
 impl Caller {
-    async fn run(mut self, start: Instant, end: Instant) -> Result<Report, String> {
-        let mut report = Report::new(&self.plan)?;
+    async fn run(mut self, start: Instant, end: Instant) -> Result<Driven, String> {
+        let mut driven = Driven { report: Report::new(&self.load)?, placed: Vec::new() };
         loop {
             let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-            let due = match self.plan.rate {
+            let due = match self.load.rate {
                 // In the open, the n-th request is due at its time, whoever is free to send it.
                 Some(rate) => start + Duration::from_secs_f64(turn as f64 / rate.max(0.001)),
                 None => Instant::now(),
             };
             if due >= end {
-                return Ok(report);
+                return Ok(driven);
             }
-            sleep_until(due).await;
-            let answer = self.ask(turn).await;
+            if self.load.rate.is_some() {
+                // Not in the closed loop: a timer's tick, 1 ms, is longer than many an answer.
+                sleep_until(due).await;
+            }
+            let Ask { method, path, body } = (self.asks)(turn);
+            let answer = self.client.ask(method, &path, None, body).await;
+            let answer = answer.map(|(status, _)| status);
             let broken = answer.is_err();
-            report.answered(answer, due.elapsed())?;
+            if self.load.keep && answer == Ok(StatusCode::CREATED) {
+                driven.placed.push(turn);
+            }
+            driven.report.answered(answer, due.elapsed())?;
             if broken {
                 tokio::time::sleep(BREATH).await;
             }
         }
-    }
-
-    async fn ask(&mut self, turn: u64) -> Result<StatusCode, String> {
-        let sku = sku(turn % u64::from(self.plan.skus.max(1)) + 1);
-        let answer = match self.plan.what {
-            What::Place => {
-                let body = format!(
-                    r#"{{"channel":"bench","external_id":"{}-{turn}","currency":"USD","lines":[{{"sku":"{sku}","quantity":1,"unit_price":"1.00"}}]}}"#,
-                    self.name
-                );
-                self.client.ask(Method::POST, "/v1/orders", None, body).await
-            }
-            What::Availability => {
-                let path = format!("/v1/skus/{sku}/availability");
-                self.client.ask(Method::GET, &path, None, String::new()).await
-            }
-        };
-        answer.map(|(status, _)| status)
     }
 }

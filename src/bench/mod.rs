@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use url::Url;
 
+pub use load::{Ask, Asks};
 pub use report::Report;
 
 /// What each request asks.
@@ -70,11 +71,59 @@ pub async fn run(plan: Plan) -> Result<ExitCode, String> {
 /// # Errors
 /// As [`run`].
 pub async fn measure(plan: &Plan) -> Result<Report, String> {
-    let target = Target::of(plan).await?;
+    let target = Target::of(&plan.url, plan.key.as_deref()).await?;
     if plan.prepare {
         load::prepare(&target, plan.skus).await?;
     }
-    load::run(&target, plan).await
+    let asks = load::asks(plan.what, plan.skus);
+    Ok(load::run(&target, &plan.load(), &asks).await?.report)
+}
+
+/// How hard is asked, whatever is asked.
+#[derive(Clone, Debug)]
+pub struct Load {
+    pub what: &'static str,
+    pub connections: usize,
+    pub span: Duration,
+    /// Requests a second over all connections; closed without.
+    pub rate: Option<f64>,
+    /// Notes which requests were answered `201`, eight bytes each.
+    pub keep: bool,
+}
+
+/// What became of a load.
+pub struct Driven {
+    pub report: Report,
+    /// The numbers of the requests that were answered `201`, in no order; empty unless kept.
+    pub placed: Vec<u64>,
+}
+
+/// Runs a load of the caller's own: `asks` says what the n-th request is.
+///
+/// # Errors
+/// As [`run`].
+pub async fn drive(
+    url: &str,
+    key: Option<&str>,
+    load: &Load,
+    asks: &Asks,
+) -> Result<Driven, String> {
+    load::run(&Target::of(url, key).await?, load, asks).await
+}
+
+impl Plan {
+    fn load(&self) -> Load {
+        Load {
+            what: match self.what {
+                What::Place => "place",
+                What::Availability => "availability",
+            },
+            connections: self.connections,
+            span: self.span,
+            rate: self.rate,
+            keep: false,
+        }
+    }
 }
 
 /// Where the daemon is.
@@ -86,8 +135,8 @@ struct Target {
 }
 
 impl Target {
-    async fn of(plan: &Plan) -> Result<Target, String> {
-        let url = Url::parse(&plan.url).map_err(|e| format!("--url: {e}"))?;
+    async fn of(url: &str, key: Option<&str>) -> Result<Target, String> {
+        let url = Url::parse(url).map_err(|e| format!("--url: {e}"))?;
         let host = match url.host_str() {
             Some(host) if url.scheme() == "http" => host.to_owned(),
             _ => return Err("--url: must be http://host:port".into()),
@@ -97,6 +146,6 @@ impl Target {
             .await
             .map_err(|e| format!("--url: {host}: {e}"))?;
         let address = found.next().ok_or_else(|| format!("--url: {host} has no address"))?;
-        Ok(Target { address, host: format!("{host}:{port}"), key: plan.key.clone() })
+        Ok(Target { address, host: format!("{host}:{port}"), key: key.map(str::to_owned) })
     }
 }

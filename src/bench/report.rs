@@ -8,13 +8,13 @@ use hdrhistogram::Histogram;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, What};
+use super::Load;
 
 /// The longest latency that is told apart, microseconds.
 const LONGEST: u64 = 600_000_000;
 
 pub struct Report {
-    what: What,
+    what: &'static str,
     connections: usize,
     rate: Option<f64>,
     /// Microseconds, three digits.
@@ -28,11 +28,11 @@ pub struct Report {
 impl Report {
     /// # Errors
     /// Never, with these bounds.
-    pub(super) fn new(plan: &Plan) -> Result<Report, String> {
+    pub(super) fn new(load: &Load) -> Result<Report, String> {
         Ok(Report {
-            what: plan.what,
-            connections: plan.connections,
-            rate: plan.rate,
+            what: load.what,
+            connections: load.connections,
+            rate: load.rate,
             latencies: Histogram::new_with_max(LONGEST, 3).map_err(|e| e.to_string())?,
             statuses: BTreeMap::new(),
             broken: (0, None),
@@ -76,22 +76,42 @@ impl Report {
         self.statuses.get(&status).copied().unwrap_or(0)
     }
 
+    /// Answers by status.
+    pub fn statuses(&self) -> &BTreeMap<u16, u64> {
+        &self.statuses
+    }
+
     /// Answers that did what was asked, or said that there is not enough.
     pub fn worked(&self) -> u64 {
         self.statuses.iter().filter(|(s, _)| matches!(**s, 200..=299 | 409)).map(|(_, n)| n).sum()
     }
 
-    fn per_second(&self) -> f64 {
-        self.worked() as f64 / self.took.as_secs_f64().max(0.001)
+    /// Answers that [`worked`](Report::worked), a second.
+    pub fn per_second(&self) -> f64 {
+        self.worked() as f64 / self.seconds().max(0.001)
+    }
+
+    /// From the first request to the last answer.
+    pub fn seconds(&self) -> f64 {
+        self.took.as_secs_f64()
+    }
+
+    /// Requests that had no answer, since no connection could be made or it broke.
+    pub fn broken(&self) -> u64 {
+        self.broken.0
+    }
+
+    /// The latency, microseconds, that the share `q` of the answers did not exceed.
+    pub fn quantile(&self, q: f64) -> u64 {
+        self.latencies.value_at_quantile(q)
     }
 
     fn quantiles(&self) -> [(&'static str, u64); 5] {
-        let at = |q| self.latencies.value_at_quantile(q);
         [
-            ("p50", at(0.5)),
-            ("p90", at(0.9)),
-            ("p99", at(0.99)),
-            ("p999", at(0.999)),
+            ("p50", self.quantile(0.5)),
+            ("p90", self.quantile(0.9)),
+            ("p99", self.quantile(0.99)),
+            ("p999", self.quantile(0.999)),
             ("max", self.latencies.max()),
         ]
     }
@@ -103,7 +123,7 @@ impl Report {
         let statuses: serde_json::Map<String, Value> =
             self.statuses.iter().map(|(status, n)| (status.to_string(), (*n).into())).collect();
         json!({
-            "what": match self.what { What::Place => "place", What::Availability => "availability" },
+            "what": self.what,
             "connections": self.connections,
             "rate": self.rate,
             "seconds": self.took.as_secs_f64(),
