@@ -14,6 +14,7 @@ mod overselling;
 mod payments;
 mod quantities;
 mod repeats;
+mod restored;
 mod shipping;
 mod sold_out;
 mod stock;
