@@ -25,6 +25,8 @@ pub(super) type Results = Vec<Result<Reply, Error>>;
 /// A group that was decided, as it was handed to the commit.
 #[derive(Default)]
 pub(super) struct Decided {
+    /// As the store has it with the group's id.
+    pub begun_at: Timestamp,
     pub results: Results,
     pub committed: Committed,
     pub touched: Touched,
@@ -91,8 +93,9 @@ impl Group {
             let run = writer.db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
             match run.await {
                 Ok(()) | Err(Abort::Committed) => {
-                    writer.store.committed(&self.id, writer.clock.now());
-                    return Ok(self.stashed());
+                    let decided = self.stashed();
+                    writer.store.committed(&self.id, decided.begun_at);
+                    return Ok(decided);
                 }
                 Err(Abort::Unchanged(decided)) => return Ok(decided),
                 Err(Abort::Storage(error)) => return Err(error),
@@ -150,7 +153,7 @@ struct Attempt {
 impl Attempt {
     async fn run(self, tx: &mut Tx) -> Result<(), Abort> {
         let own_time = tx.own_time(&self.clock);
-        let after = self.store.last_group(self.clock.now());
+        let after = self.store.last_group(&self.clock);
         let begun = groups::begin_group(tx, &self.id, own_time, after.as_deref()).await?;
         let Some(begun) = begun else { return Err(Abort::Committed) };
         if begun.life != self.store.life || (after.is_some() && !begun.followed) {
@@ -200,7 +203,7 @@ impl Attempt {
             read_at,
         };
         let committed = Committed { levels: saved.levels, next_job: saved.next_job };
-        let decided = Decided { results, committed, touched };
+        let decided = Decided { begun_at: started, results, committed, touched };
         *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
         Ok(())
     }
