@@ -30,23 +30,8 @@ impl BareSqlite {
 #[async_trait]
 impl Scheme for BareSqlite {
     async fn place(&self, order: Order) -> Result<Placed, Failure> {
-        let mut tx = self.0.begin_with("BEGIN IMMEDIATE").await?;
-        for line in &order.lines {
-            let free: Option<i64> =
-                sqlx::query_scalar("SELECT quantity - held - committed FROM levels WHERE id = $1")
-                    .bind(&line.level)
-                    .fetch_optional(&mut *tx)
-                    .await?;
-            if free.unwrap_or(0) < line.quantity {
-                tx.rollback().await?;
-                return Ok(Placed::SoldOut);
-            }
-            let take = sqlx::query(rows::TAKE).bind(&line.level).bind(line.quantity);
-            take.execute(&mut *tx).await?;
-        }
-        rows::into_sqlite(&mut tx, &order).await?;
-        tx.commit().await?;
-        Ok(Placed::Held)
+        let tx = self.0.begin_with("BEGIN IMMEDIATE").await?;
+        rows::hold_in_sqlite(tx, rows::LOOK, &order).await
     }
 }
 
@@ -72,12 +57,8 @@ impl Scheme for BarePostgres {
     async fn place(&self, order: Order) -> Result<Placed, Failure> {
         let [line] = order.lines.as_slice() else { return Err("one line each".into()) };
         let mut tx = self.0.begin().await?;
-        let free: Option<i64> = sqlx::query_scalar(
-            "SELECT quantity - held - committed FROM levels WHERE id = $1 FOR UPDATE",
-        )
-        .bind(&line.level)
-        .fetch_optional(&mut *tx)
-        .await?;
+        let free = sqlx::query_scalar(rows::LOCK).bind(&line.level);
+        let free: Option<i64> = free.fetch_optional(&mut *tx).await?;
         if free.unwrap_or(0) < line.quantity {
             tx.rollback().await?;
             return Ok(Placed::SoldOut);

@@ -57,26 +57,6 @@ impl RedisLock {
         }
         Ok(false)
     }
-
-    async fn write(&self, order: &Order) -> Result<Placed, Failure> {
-        let mut tx = self.pool.begin().await?;
-        for line in &order.lines {
-            let free: Option<i64> =
-                sqlx::query_scalar("SELECT quantity - held - committed FROM levels WHERE id = $1")
-                    .bind(&line.level)
-                    .fetch_optional(&mut *tx)
-                    .await?;
-            if free.unwrap_or(0) < line.quantity {
-                tx.rollback().await?;
-                return Ok(Placed::SoldOut);
-            }
-            let take = sqlx::query(rows::TAKE).bind(&line.level).bind(line.quantity);
-            take.execute(&mut *tx).await?;
-        }
-        rows::into_postgres(&mut tx, order).await?;
-        tx.commit().await?;
-        Ok(Placed::Held)
-    }
 }
 
 #[async_trait]
@@ -86,7 +66,8 @@ impl Scheme for RedisLock {
         if !self.lock(&key, &order.id).await? {
             return Ok(Placed::GaveUp);
         }
-        let placed = self.write(&order).await;
+        let tx = self.pool.begin().await?;
+        let placed = rows::hold_in_postgres(tx, rows::LOOK, &order).await;
         let mut redis = self.redis.clone();
         let mut give_back = self.give_back.key(&key);
         give_back.arg(&order.id).invoke_async::<i64>(&mut redis).await?;

@@ -1,10 +1,10 @@
 //! The rows of one order, statement by statement as an interactive transaction sends them; the same
 //! texts on both databases.
 
-use sqlx::{PgConnection, SqliteConnection};
+use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
 
-use super::Failure;
 use super::order::{Line, Order};
+use super::{Failure, Placed};
 
 pub const ORDER: &str = "INSERT INTO orders (id, channel, external_id, content_hash, state, currency, \
     total, shipping, discount, short_policy, created_at, expires_at, grace_used, deadline_at, \
@@ -19,6 +19,9 @@ pub const LEDGER: &str = "INSERT INTO ledger (at, level_id, sku, order_id, line,
     by_quantity, by_held, by_committed, note) VALUES ($1, $2, $3, $4, $5, 1, 'placed', 0, $6, 0, '')";
 pub const JOB: &str = "INSERT INTO jobs (key, kind, payload, state, run_at, attempts, wakes, \
     lease_token, created_at) VALUES ($1, 'deadline', $2, 'ready', $3, 0, 0, 0, $4)";
+/// What is free of a level; and the same with its row locked.
+pub const LOOK: &str = "SELECT quantity - held - committed FROM levels WHERE id = $1";
+pub const LOCK: &str = "SELECT quantity - held - committed FROM levels WHERE id = $1 FOR UPDATE";
 pub const TAKE: &str = "UPDATE levels SET held = held + $2, version = version + 1 WHERE id = $1";
 
 /// As long as the daemon's.
@@ -33,7 +36,28 @@ pub fn job_payload(order: &Order) -> String {
 }
 
 macro_rules! write_order {
-    ($name:ident, $connection:ty) => {
+    ($name:ident, $connection:ty, $hold:ident, $Database:ty) => {
+        /// The whole order: `look` at each level, take from it, write the rows, commit.
+        pub async fn $hold(
+            mut tx: Transaction<'_, $Database>,
+            look: &'static str,
+            order: &Order,
+        ) -> Result<Placed, Failure> {
+            for line in &order.lines {
+                let free = sqlx::query_scalar(look).bind(&line.level);
+                let free: Option<i64> = free.fetch_optional(&mut *tx).await?;
+                if free.unwrap_or(0) < line.quantity {
+                    tx.rollback().await?;
+                    return Ok(Placed::SoldOut);
+                }
+                let take = sqlx::query(TAKE).bind(&line.level).bind(line.quantity);
+                take.execute(&mut *tx).await?;
+            }
+            $name(&mut tx, order).await?;
+            tx.commit().await?;
+            Ok(Placed::Held)
+        }
+
         /// Everything but the stock row: a statement for each row.
         pub async fn $name(conn: &mut $connection, order: &Order) -> Result<(), Failure> {
             sqlx::query(ORDER)
@@ -62,5 +86,5 @@ macro_rules! write_order {
     };
 }
 
-write_order!(into_postgres, PgConnection);
-write_order!(into_sqlite, SqliteConnection);
+write_order!(into_postgres, PgConnection, hold_in_postgres, Postgres);
+write_order!(into_sqlite, SqliteConnection, hold_in_sqlite, Sqlite);

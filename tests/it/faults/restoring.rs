@@ -6,7 +6,8 @@ use stockhold::suppliers::simulator::{Api, Fault};
 
 use super::books;
 use super::refunder::Refunder;
-use super::world::{Setup, item};
+use super::world::{Setup, World, item};
+use crate::blackbox::tables::Backup;
 
 const A: &str = "700000000001";
 const B: &str = "700000000002";
@@ -56,6 +57,24 @@ async fn what_was_done_after_the_backup_is_found_and_not_done_again() {
     books::check(&w).await;
 }
 
+/// The one order, which the lost life has bought, is cancelled as soon as the backup is restored: what was
+/// bought is found first, and cancelled too.
+async fn the_cancel_waits(mut w: World, backup: &Backup, id: &str) {
+    w.home.tables.restore(backup).await;
+    w.home.run(&["restore-mark"]).await.ok();
+    w.script(Api::List, &[Fault::Http { status: 503, effect: false }]);
+    w.restart().await;
+    let (status, body) = w
+        .post(&format!("/v1/orders/{id}/cancel"), serde_json::json!({ "reason": "customer" }))
+        .await;
+    assert_eq!((status, body["state"].as_str()), (202, Some("confirming")), "{body}");
+    w.until_state(id, "cancelled").await;
+    assert_eq!(w.sim.orders().len(), 1);
+    assert!(w.sim.orders().iter().all(|o| o.closed.is_some()), "{:?}", w.sim.orders());
+    assert_eq!(w.refunded(id).await, (1, 2000));
+    books::check(&w).await;
+}
+
 /// What waits in the backup to be sent may have been sent: a cancel does not win over it at once.
 #[tokio::test]
 async fn a_cancel_after_a_restore_waits_until_it_is_known_whether_it_was_bought() {
@@ -72,18 +91,7 @@ async fn a_cancel_after_a_restore_waits_until_it_is_known_whether_it_was_bought(
     w.until_purchase(&id, "placed").await;
     w.kill().await;
 
-    w.home.tables.restore(&backup).await;
-    w.home.run(&["restore-mark"]).await.ok();
-    w.script(Api::List, &[Fault::Http { status: 503, effect: false }]);
-    w.restart().await;
-    let (status, body) = w
-        .post(&format!("/v1/orders/{id}/cancel"), serde_json::json!({ "reason": "customer" }))
-        .await;
-    assert_eq!((status, body["state"].as_str()), (202, Some("confirming")), "{body}");
-    w.until_state(&id, "cancelled").await;
-    assert!(w.sim.orders().iter().all(|o| o.closed.is_some()), "{:?}", w.sim.orders());
-    assert_eq!(w.refunded(&id).await, (1, 2000));
-    books::check(&w).await;
+    the_cancel_waits(w, &backup, &id).await;
 }
 
 /// What was only paid in the backup has no purchase yet, and may have one at the supplier all the same.
@@ -98,19 +106,7 @@ async fn a_cancel_of_what_was_only_paid_in_the_backup_waits_for_the_look_ups_too
     w.until_purchase(&id, "placed").await;
     w.kill().await;
 
-    w.home.tables.restore(&backup).await;
-    w.home.run(&["restore-mark"]).await.ok();
-    w.script(Api::List, &[Fault::Http { status: 503, effect: false }]);
-    w.restart().await;
-    let (status, body) = w
-        .post(&format!("/v1/orders/{id}/cancel"), serde_json::json!({ "reason": "customer" }))
-        .await;
-    assert_eq!((status, body["state"].as_str()), (202, Some("confirming")), "{body}");
-    w.until_state(&id, "cancelled").await;
-    assert_eq!(w.sim.orders().len(), 1);
-    assert!(w.sim.orders().iter().all(|o| o.closed.is_some()), "{:?}", w.sim.orders());
-    assert_eq!(w.refunded(&id).await, (1, 2000));
-    books::check(&w).await;
+    the_cancel_waits(w, &backup, &id).await;
 }
 
 /// The item's last units went into the very purchase that the backup knows nothing of.
