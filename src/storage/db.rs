@@ -343,7 +343,6 @@ fn is_dead(error: &sqlx::Error) -> bool {
 fn open_sqlite(url: &str, options: &Options) -> Result<Pools> {
     let connect = SqliteConnectOptions::from_str(url)?
         .busy_timeout(Duration::from_secs(5))
-        .statement_cache_capacity(256)
         .pragma("temp_store", "memory");
     let nameless = connect.get_filename().as_os_str().is_empty();
     if url.contains(":memory:") || url.contains("mode=memory") || nameless {
