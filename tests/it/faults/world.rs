@@ -207,11 +207,12 @@ impl World {
                 panic!("not reached: {what}\n{}\n{}", self.shown().await, self.log());
             }
             // What was under way at the first look may have ended since: the clock moves only when
-            // nothing is and the state is still another.
-            if self.next_due().await.is_some() && reached(self).await {
+            // nothing was and the state is still another.
+            let due = self.next_due().await;
+            if due.is_some() && reached(self).await {
                 return;
             }
-            self.step(None).await;
+            self.step(due, None).await;
         }
     }
 
@@ -221,7 +222,8 @@ impl World {
         let give_up = Instant::now() + GIVE_UP;
         while !(self.now() >= end && self.next_due().await.is_some()) {
             assert!(Instant::now() < give_up, "time does not pass:\n{}", self.log());
-            self.step(Some(end)).await;
+            let due = self.next_due().await;
+            self.step(due, Some(end)).await;
         }
     }
 
@@ -234,9 +236,10 @@ impl World {
         }
     }
 
-    /// Moves the clock to what comes next, but not past `end`, if the daemon has nothing to do.
-    async fn step(&self, end: Option<Timestamp>) {
-        let Some(due) = self.next_due().await else {
+    /// Moves the clock to what comes next, but not past `end`; while the daemon has something to do
+    /// (`due` is none), waits a moment instead.
+    async fn step(&self, due: Option<Timestamp>, end: Option<Timestamp>) {
+        let Some(due) = due else {
             return sleep(Duration::from_millis(15)).await;
         };
         let every = self.sync_interval.as_micros();
