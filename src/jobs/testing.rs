@@ -3,6 +3,7 @@
 //! whole conversation.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -170,6 +171,26 @@ impl Lease for Lost {
     }
     async fn cover(&self, _: Span) -> Result<(), Stop> {
         Err(Stop::Retry("the lease was taken over".into()))
+    }
+}
+
+/// A lease that covers so many calls, and that somebody else has then.
+pub struct LostAfter(AtomicUsize);
+
+impl LostAfter {
+    pub fn covering(calls: usize) -> LostAfter {
+        LostAfter(AtomicUsize::new(calls))
+    }
+}
+
+#[async_trait]
+impl Lease for LostAfter {
+    fn fence(&self) -> Fence {
+        FENCE
+    }
+    async fn cover(&self, span: Span) -> Result<(), Stop> {
+        let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if left.is_ok() { Ok(()) } else { Lost.cover(span).await }
     }
 }
 

@@ -31,6 +31,8 @@ pub async fn run(run: &Run<'_>, refund: &RefundId) -> Result<Answer, Stop> {
                 let owed = owed.ok_or_else(|| unexpected(&Outcome::Done))?;
                 let request = Request::of(&order, owed, amount);
                 let request = request.map_err(|e| Stop::Fail(e.to_string()))?;
+                // This process may have stood still since: another may have looked it up and made it.
+                run.cover(Span::from_std(provider.timeout())).await?;
                 provider.make(&request).await
             }
         };
@@ -167,6 +169,15 @@ mod tests {
         };
         assert_eq!(request.amount, "5.00");
         assert_eq!(said.last(), Some(&answered(lost)));
+    }
+
+    #[tokio::test]
+    async fn a_refund_whose_job_was_taken_over_since_the_claim_is_not_asked_for() {
+        let stage = Arc::new(Stage::default());
+        stage.will(step(RefundStep::Make { amount: 500 }, "USD"));
+        let ended = run_under(&deps(&stage), &job(), &LostAfter::covering(1)).await;
+        assert_eq!(ended, Err(Stop::Retry("the lease was taken over".into())));
+        assert_eq!(stage.said(), [claim()]);
     }
 
     #[tokio::test]
