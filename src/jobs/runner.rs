@@ -40,16 +40,19 @@ struct Lane {
 }
 
 /// Our own affairs: quick and urgent.
-const LANES: usize = 4;
+const LANES: usize = 5;
 const OWN: &[&str] = &["deadline", "sweep", "watermark", "prune", "alert"];
 /// Calls to the shop's addresses.
 const SHOP: &[&str] = &["refund", "tell"];
-const SUPPLIERS: &[&str] = &["confirm", "purchase", "recheck"];
+/// An answer about an item is waited for by all its orders: purchases, a job for each order, must not
+/// stand before it.
+const ITEMS: &[&str] = &["confirm"];
+const PURCHASES: &[&str] = &["purchase", "recheck"];
 /// A supplier's feed has a slot of its own: creates that hang must not make its figures stale.
 const FEEDS: &[&str] = &["sync", "accept_feed"];
-/// Jobs at once in each of the first two lanes, and for each supplier.
+/// Jobs at once in each of the first two lanes, and of either kind for each supplier.
 const SLOTS: usize = 4;
-/// Jobs at once for all suppliers.
+/// Jobs at once of either kind for all suppliers.
 const SLOTS_SUPPLIERS: usize = 12;
 /// A job whose supplier has no slot free is put off this long.
 const PUT_OFF: Span = Span::secs(1);
@@ -60,6 +63,9 @@ const POLL_SOON: Duration = Duration::from_millis(20);
 /// How long running jobs may go on once the program stops.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// Each supplier's.
+type Slots = BTreeMap<SourceId, Arc<Semaphore>>;
+
 /// Runs jobs until told to stop.
 pub struct Runner {
     deps: Deps,
@@ -67,7 +73,8 @@ pub struct Runner {
     worker: String,
     wake: Arc<Notify>,
     lanes: [Lane; LANES],
-    slots: BTreeMap<SourceId, Arc<Semaphore>>,
+    items: Slots,
+    purchases: Slots,
     running: JoinSet<Fence>,
     /// Lane and lease of what runs. By the fence, and not by the job: one that was taken over from
     /// ourselves runs twice until the older run has noticed.
@@ -81,19 +88,23 @@ pub struct Runner {
 impl Runner {
     /// `worker` names this process in the table; `wake` is notified when a job falls due now.
     pub fn new(deps: Deps, handler: Arc<dyn Handler>, worker: String, wake: Arc<Notify>) -> Runner {
-        let slots: BTreeMap<_, _> =
-            deps.suppliers.keys().map(|id| (id.clone(), Arc::new(Semaphore::new(SLOTS)))).collect();
-        let for_suppliers = (SLOTS * slots.len().max(1)).min(SLOTS_SUPPLIERS);
+        let slots = || -> Slots {
+            deps.suppliers.keys().map(|id| (id.clone(), Arc::new(Semaphore::new(SLOTS)))).collect()
+        };
+        let (items, purchases) = (slots(), slots());
+        let for_suppliers = (SLOTS * items.len().max(1)).min(SLOTS_SUPPLIERS);
         let lane = |kinds, slots| Lane { kinds, slots };
         Runner {
             lanes: [
                 lane(OWN, SLOTS),
                 lane(SHOP, SLOTS),
-                lane(SUPPLIERS, for_suppliers),
-                lane(FEEDS, slots.len().clamp(1, SLOTS_SUPPLIERS)),
+                lane(ITEMS, for_suppliers),
+                lane(PURCHASES, for_suppliers),
+                lane(FEEDS, items.len().clamp(1, SLOTS_SUPPLIERS)),
             ],
             beaten_at: deps.clock.now(),
-            slots,
+            items,
+            purchases,
             deps,
             handler,
             worker,
@@ -196,14 +207,14 @@ impl Runner {
 
     /// A slot at the job's supplier; `Ok(None)` when the job has none, `Err` when none is free.
     fn permit(&self, job: &Job) -> Result<Option<OwnedSemaphorePermit>, ()> {
-        let supplier = match job {
-            Job::Confirm { level } => Some(level.source()),
-            Job::Purchase { purchase } | Job::Recheck { purchase, .. } => purchase.supplier(),
+        let slots = match job {
+            Job::Confirm { level } => self.items.get(&level.source()),
+            Job::Purchase { purchase } | Job::Recheck { purchase, .. } => {
+                purchase.supplier().and_then(|id| self.purchases.get(&id))
+            }
             _ => None,
         };
-        let Some(slots) = supplier.and_then(|id| self.slots.get(&id)) else {
-            return Ok(None);
-        };
+        let Some(slots) = slots else { return Ok(None) };
         Arc::clone(slots).try_acquire_owned().map(Some).map_err(drop)
     }
 

@@ -22,6 +22,7 @@ on_both!(
     at_the_stop_nothing_new_is_claimed_and_what_runs_finishes,
     what_runs_beyond_the_grace_is_handed_back_uncounted,
     a_supplier_that_hangs_delays_neither_deadlines_nor_refunds,
+    an_item_that_many_orders_wait_for_does_not_stand_behind_their_purchases,
 );
 
 async fn a_job_runs_when_it_is_due_and_is_gone_when_it_is_done(test: TestDb) {
@@ -200,6 +201,21 @@ async fn a_supplier_that_hangs_delays_neither_deadlines_nor_refunds(test: TestDb
     let confirming = world.jobs().await;
     let confirming = confirming.iter().filter(|j| j.kind == "confirm" && j.state == "running");
     assert_eq!(confirming.count(), 4);
+    handler.gate.add_permits(100);
+    running.stop().await;
+}
+
+async fn an_item_that_many_orders_wait_for_does_not_stand_behind_their_purchases(test: TestDb) {
+    let (world, handler) = (World::on(test), Scripted::shut());
+    for n in 0..20 {
+        let purchase = format!("o{n}-s1-1").as_str().into();
+        world.owe(Job::Purchase { purchase }, START).await;
+    }
+    let running = Running::start(world.runner("a", &handler));
+    until("four run", || handler.ran().len() == 4).await;
+    world.owe(Job::Confirm { level: "s1:61:".into() }, START).await;
+    until("it is asked about", || handler.ran().len() == 5).await;
+    assert_eq!(handler.ran().last().map(String::as_str), Some("confirm:s1:61:"));
     handler.gate.add_permits(100);
     running.stop().await;
 }
