@@ -47,7 +47,7 @@ impl Keys {
     }
 
     /// The caller who sent this `Authorization` header. Every key is compared, whichever matches.
-    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+    pub fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         if self.0.is_empty() {
             return Some(Caller { name: "local".into(), role: Role::Ops });
         }
@@ -104,17 +104,20 @@ pub fn permits(role: Role, method: &Method, route: &str) -> bool {
     }
 }
 
-/// Lets a request through with its [`Caller`].
+/// Lets a request of that caller through, and leaves it the [`Caller`].
 ///
 /// # Errors
 /// `401`, `403`, `429`.
-pub async fn check(app: &Shared, request: &mut Request) -> Result<(), Problem> {
+pub async fn check(
+    app: &Shared,
+    caller: Option<Caller>,
+    request: &mut Request,
+) -> Result<(), Problem> {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         // No such path: the fallback says so to anybody.
         return Ok(());
     };
     let guard = guard(route.as_str());
-    let caller = app.keys.caller(request.headers());
     match caller {
         _ if guard == Guard::Open => {}
         None if guard == Guard::KeyOrLocal && is_local(request) => {}
@@ -126,7 +129,6 @@ pub async fn check(app: &Shared, request: &mut Request) -> Result<(), Problem> {
             if guard == Guard::Role && !permits(caller.role, request.method(), route.as_str()) {
                 return Err(Problem::forbidden("See /docs for what each role may do."));
             }
-            tracing::Span::current().record("api_key.name", &*caller.name);
             request.extensions_mut().insert(caller);
         }
     }

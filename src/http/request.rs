@@ -25,16 +25,17 @@ pub async fn observe(State(app): State<Shared>, mut request: Request, next: Next
         .extensions()
         .get::<MatchedPath>()
         .map_or_else(|| "unmatched".to_owned(), |route| route.as_str().to_owned());
+    let caller = app.keys.caller(request.headers());
     let span = tracing::info_span!(
         "request",
         "request.id" = %id,
         "http.method" = %method,
         "http.route" = %route,
-        "api_key.name" = tracing::field::Empty,
+        "api_key.name" = caller.as_ref().map(|caller| &*caller.name),
     );
     let started = Instant::now();
     let answering = async {
-        match auth::check(&app, &mut request).await {
+        match auth::check(&app, caller, &mut request).await {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         }

@@ -109,9 +109,18 @@ impl<'a> Object<'a> {
     }
 
     fn path_of(&self, name: &str) -> String {
+        let mut path = String::with_capacity(self.path.len() + 1 + name.len().min(64));
+        path.push_str(&self.path);
+        if !self.path.is_empty() {
+            path.push('.');
+        }
         // A name is the caller's: shown, but neither long nor with control characters.
-        let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
-        if self.path.is_empty() { shown } else { format!("{}.{shown}", self.path) }
+        if name.len() <= 64 && name.bytes().all(|b| b.is_ascii_graphic()) {
+            path.push_str(name);
+        } else {
+            path.extend(name.chars().filter(|c| !c.is_control()).take(64));
+        }
+        path
     }
 
     fn take(&self, name: &str) -> Option<Value<'a>> {

@@ -188,7 +188,9 @@ pub fn external_text(text: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong with it.
 pub fn sku_key(text: &str) -> Result<SkuKey, String> {
-    let key: String = text.trim().nfc().collect();
+    let text = text.trim();
+    // ASCII is in this form already.
+    let key: String = if text.is_ascii() { text.to_owned() } else { text.nfc().collect() };
     if key.chars().any(char::is_control) {
         return Err("must not contain control characters".into());
     }
