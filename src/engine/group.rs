@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::known::{Basis, Closed};
 use super::sold_out::sold_out;
 use super::store::Store;
 use super::writer::Writer;
@@ -15,8 +16,8 @@ use crate::domain::decide::decide;
 use crate::domain::outcome::{Ask, Refusal, Stop};
 use crate::domain::policy::Policy;
 use crate::domain::world::World;
-use crate::storage::groups::{self, Keep, Kept, Scope};
-use crate::storage::world::Loaded;
+use crate::storage::groups::{self, Begun, Keep, Kept, Scope};
+use crate::storage::world::{Loaded, Placed};
 use crate::storage::{self, Tx};
 
 /// What each command of a group ended in, in order.
@@ -30,6 +31,8 @@ pub(super) struct Decided {
     pub results: Results,
     pub committed: Committed,
     pub touched: Touched,
+    /// What was read under locks, as the group left it, and how often the catalogue had been changed.
+    pub read: Option<(i64, World)>,
 }
 
 /// Why a transaction was given up.
@@ -38,11 +41,13 @@ enum Abort {
     /// Decide again with more loaded: (command, what it asks for).
     More(Vec<(usize, Ask)>),
     /// Nothing was changed: there is nothing to commit.
-    Unchanged(Decided),
+    Unchanged(Box<Decided>),
     /// The group id was there already: committed before.
     Committed,
     /// The store was put back to an earlier state.
     Restored,
+    /// What a draft was decided on is not so any more.
+    Outdated,
 }
 
 impl From<storage::Error> for Abort {
@@ -60,7 +65,7 @@ pub(super) struct Group {
     /// Commands that asked for the same twice: a fault of ours, answered without deciding.
     stuck: BTreeSet<usize>,
     /// What the last attempt had decided when it went to the commit.
-    stash: Arc<Mutex<Option<Decided>>>,
+    stash: Arc<Stash>,
 }
 
 impl Group {
@@ -81,33 +86,70 @@ impl Group {
     pub(super) async fn run(&mut self, writer: &Writer) -> Result<Decided, storage::Error> {
         loop {
             let attempt = Attempt {
-                store: writer.store.clone(),
-                id: self.id.clone(),
+                opening: self.opening(writer),
                 commands: Arc::clone(&self.commands),
                 more: self.more.clone(),
                 stuck: self.stuck.clone(),
                 stash: Arc::clone(&self.stash),
-                clock: writer.clock.clone(),
                 policy: Arc::clone(&writer.policy),
             };
             let run = writer.db.transact(move |tx| Box::pin(async move { attempt.run(tx).await }));
             match run.await {
                 Ok(()) | Err(Abort::Committed) => {
-                    let decided = self.stashed();
+                    let decided = take(&self.stash);
                     writer.store.committed(&self.id, decided.begun_at);
                     return Ok(decided);
                 }
-                Err(Abort::Unchanged(decided)) => return Ok(decided),
+                Err(Abort::Unchanged(decided)) => return Ok(*decided),
                 Err(Abort::Storage(error)) => return Err(error),
                 Err(Abort::Restored) => return Err(writer.store.lose()),
                 Err(Abort::More(asks)) => self.widen(asks),
+                Err(Abort::Outdated) => return Err(storage::Error::Retry("outdated".into())),
             }
         }
     }
 
-    fn stashed(&self) -> Decided {
-        let stash = self.stash.lock().unwrap_or_else(PoisonError::into_inner).take();
-        stash.unwrap_or_default()
+    /// Writes a draft of the group. Nothing of it is borrowed: others are drafted meanwhile.
+    ///
+    /// # Errors
+    /// The database's; `Retry` and `Poison` mean that it is to be decided under locks.
+    pub(super) fn write(
+        &self,
+        draft: Closed,
+        writer: &Writer,
+    ) -> impl Future<Output = Result<Decided, storage::Error>> + 'static {
+        let (db, store) = (writer.db.clone(), writer.store.clone());
+        let (id, opening) = (self.id.clone(), self.opening(writer));
+        let (stash, stashed) = (Arc::clone(&self.stash), Arc::clone(&self.stash));
+        async move {
+            let run = db.transact(move |tx| {
+                Box::pin(async move {
+                    let Closed { results, committed, touched, placed, basis } = draft;
+                    let begun = opening.write(tx, placed, basis).await?;
+                    put(
+                        &stash,
+                        Decided { begun_at: begun.at, results, committed, touched, read: None },
+                    );
+                    Ok(())
+                })
+            });
+            match run.await {
+                Ok(()) => {
+                    let decided = take(&stashed);
+                    store.committed(&id, decided.begun_at);
+                    Ok(decided)
+                }
+                Err(Abort::Storage(error)) => Err(error),
+                Err(Abort::Restored) => Err(store.lose()),
+                Err(_) => {
+                    Err(storage::Error::Retry("it was decided on what is not so any more".into()))
+                }
+            }
+        }
+    }
+
+    fn opening(&self, writer: &Writer) -> Opening {
+        Opening { id: self.id.clone(), store: writer.store.clone(), clock: writer.clock.clone() }
     }
 
     /// Loads what is asked for the next time. A command is stuck only if it was given what it asks
@@ -140,25 +182,17 @@ fn extend(needs: &mut Needs, ask: &Ask) {
 
 /// One attempt at a group, owned by its transaction's task.
 struct Attempt {
-    id: String,
+    opening: Opening,
     commands: Arc<Vec<Envelope>>,
     more: Needs,
     stuck: BTreeSet<usize>,
-    stash: Arc<Mutex<Option<Decided>>>,
-    clock: Clock,
+    stash: Arc<Stash>,
     policy: Arc<Policy>,
-    store: Store,
 }
 
 impl Attempt {
     async fn run(self, tx: &mut Tx) -> Result<(), Abort> {
-        let own_time = tx.own_time(&self.clock);
-        let after = self.store.last_group(&self.clock);
-        let begun = groups::begin_group(tx, &self.id, own_time, after.as_deref()).await?;
-        let Some(begun) = begun else { return Err(Abort::Committed) };
-        if begun.life != self.store.life || (after.is_some() && !begun.followed) {
-            return Err(Abort::Restored);
-        }
+        let begun = self.opening.begin(tx).await?;
         let started = begun.at;
         let mut needs = self.more.clone();
         self.commands.iter().for_each(|e| needs.add(&e.command));
@@ -170,9 +204,9 @@ impl Attempt {
         let Loaded { mut world, before, server_time } = loaded;
         let read_at = Some(Instant::now());
         let valid = storage::jobs::fences(tx, &fences).await?;
-        let own_time = tx.own_time(&self.clock);
+        let own_time = tx.own_time(&self.opening.clock);
         let now = own_time.or(server_time).unwrap_or(started);
-        world.restored_at = self.store.restored_at;
+        world.restored_at = self.opening.store.restored_at;
         let kept = groups::kept(tx, &scopes, now).await?;
         let mut deciding = Deciding { kept, new: Vec::new(), asks: Vec::new() };
         let mut results: Results = Vec::with_capacity(self.commands.len());
@@ -192,7 +226,8 @@ impl Attempt {
         let sold_out = sold_out(&self.commands, &results, &world, &self.policy, now);
         if deciding.new.is_empty() && before.is_same(&world) {
             let touched = Touched { sold_out, read_at, ..Touched::default() };
-            return Err(Abort::Unchanged(Decided { results, touched, ..Decided::default() }));
+            let decided = Decided { results, touched, ..Decided::default() };
+            return Err(Abort::Unchanged(Box::new(decided)));
         }
         let saved = storage::world::save(tx, &before, &world, now).await?;
         groups::keep(tx, deciding.new, now).await?;
@@ -203,9 +238,55 @@ impl Attempt {
             read_at,
         };
         let committed = Committed { levels: saved.levels, next_job: saved.next_job };
-        let decided = Decided { begun_at: started, results, committed, touched };
-        *self.stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
+        let read = Some((begun.catalogue, world));
+        put(&self.stash, Decided { begun_at: started, results, committed, touched, read });
         Ok(())
+    }
+}
+
+type Stash = Mutex<Option<Decided>>;
+
+fn put(stash: &Stash, decided: Decided) {
+    *stash.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
+}
+
+fn take(stash: &Stash) -> Decided {
+    stash.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+}
+
+/// How every group's transaction begins.
+struct Opening {
+    id: String,
+    store: Store,
+    clock: Clock,
+}
+
+impl Opening {
+    fn of(&self, tx: &Tx) -> groups::Opening {
+        let (now, after) = (tx.own_time(&self.clock), self.store.last_group(&self.clock));
+        groups::Opening { id: self.id.clone(), now, after }
+    }
+
+    async fn begin(&self, tx: &mut Tx) -> Result<Begun, Abort> {
+        let opening = self.of(tx);
+        let followed = opening.after.is_some();
+        self.checked(followed, opening.begin(tx).await?)
+    }
+
+    /// With all that a draft writes.
+    async fn write(&self, tx: &mut Tx, placed: Placed, basis: Basis) -> Result<Begun, Abort> {
+        let opening = self.of(tx);
+        let followed = opening.after.is_some();
+        let begun = self.checked(followed, placed.write(tx, opening).await?)?;
+        if basis.holds(begun.at, begun.catalogue) { Ok(begun) } else { Err(Abort::Outdated) }
+    }
+
+    fn checked(&self, followed: bool, begun: Option<Begun>) -> Result<Begun, Abort> {
+        let Some(begun) = begun else { return Err(Abort::Committed) };
+        if begun.life != self.store.life || (followed && !begun.followed) {
+            return Err(Abort::Restored);
+        }
+        Ok(begun)
     }
 }
 

@@ -17,7 +17,9 @@ use crate::storage::Db;
 use crate::storage::epochs::Epoch;
 
 mod chances;
+mod drafting;
 mod group;
+mod known;
 mod queue;
 mod sold_out;
 mod store;
@@ -164,6 +166,7 @@ impl Engine {
             queue: Arc::clone(&queue),
             committed: committed.clone(),
             store: store::Store::of(&parts.epoch),
+            known: known::Known::default(),
             on_commit: parts.on_commit,
         };
         (Engine { queue, committed }, writer.run())

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore, oneshot};
 
+use super::known::plain;
 use super::{Envelope, Error, Reply};
 use crate::domain::command::Needs;
 
@@ -26,6 +27,8 @@ pub(super) struct Pending {
 struct Lanes {
     first: VecDeque<Pending>,
     placements: VecDeque<Pending>,
+    /// Placements that were taken into a draft and wait there.
+    drafted: usize,
     closed: bool,
 }
 
@@ -61,7 +64,7 @@ impl Queue {
             if lanes.closed {
                 return Err(Error::ShuttingDown);
             }
-            if lanes.placements.len() >= self.max_placements {
+            if lanes.placements.len() + lanes.drafted >= self.max_placements {
                 return Err(Error::Overloaded);
             }
             lanes.placements.push_back(pending);
@@ -112,6 +115,25 @@ impl Queue {
         }
     }
 
+    /// The next placement, if it can be drafted and nothing goes before it. It waits on, in the draft.
+    pub(super) fn draft_next(&self) -> Option<Pending> {
+        let mut lanes = self.lanes();
+        let next = lanes.placements.front().filter(|_| lanes.first.is_empty());
+        next.and_then(|next| plain(&next.envelope))?;
+        lanes.drafted += 1;
+        lanes.placements.pop_front()
+    }
+
+    /// What was drafted waits no more.
+    pub(super) fn drafted_is_taken(&self) {
+        self.lanes().drafted = 0;
+    }
+
+    /// Something has arrived since this was last waited for.
+    pub(super) async fn arrived(&self) {
+        self.filled.notified().await;
+    }
+
     fn take(&self, lanes: &mut Lanes) -> Vec<Pending> {
         let mut group: Vec<Pending> = Vec::new();
         let mut levels = 0usize;
@@ -137,7 +159,7 @@ impl Queue {
     /// Commands that wait now.
     pub(super) fn len(&self) -> usize {
         let lanes = self.lanes();
-        lanes.first.len() + lanes.placements.len()
+        lanes.first.len() + lanes.placements.len() + lanes.drafted
     }
 
     /// Takes no more; what is queued still runs.

@@ -5,19 +5,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 
 use super::group::{Decided, Group};
+use super::known::{Known, plain};
 use super::queue::{Pending, Queue};
 use super::store::{RESTORED, Store};
-use super::{Committed, Envelope, Error, OnCommit};
+use super::{Committed, Envelope, Error, OnCommit, Reply};
 use crate::clock::Clock;
 use crate::domain::policy::Policy;
 use crate::ids::Ids;
 use crate::storage::{self, Db};
 
-/// A group's commands, shared with the transaction that runs them.
-type Commands = Arc<Vec<Envelope>>;
+/// Where a group's replies go, in order.
+pub(super) type Replies = Vec<oneshot::Sender<Result<Reply, Error>>>;
 
 /// A group that others are in the way of is done again so many times …
 const MAX_RETRIES: u32 = 20;
@@ -32,6 +33,7 @@ pub(super) struct Writer {
     pub queue: Arc<Queue>,
     pub committed: broadcast::Sender<Committed>,
     pub store: Store,
+    pub known: Known,
     pub on_commit: OnCommit,
 }
 
@@ -40,15 +42,17 @@ impl Writer {
     ///
     /// # Errors
     /// In words, when the store is not the one any more that was written to.
-    pub(super) async fn run(self) -> Result<(), &'static str> {
+    pub(super) async fn run(mut self) -> Result<(), &'static str> {
         while let Some(group) = self.queue.next_group().await {
-            metrics::histogram!("stockhold_group_commands").record(group.len() as f64);
-            if self.store.is_lost() {
-                for pending in group {
-                    let _ = pending.reply.send(Err(Error::StorageUnavailable(RESTORED.into())));
-                }
-            } else {
-                self.run_group(group).await;
+            let plain = group.iter().all(|pending| plain(&pending.envelope).is_some());
+            let draft = if plain { self.known.first_draft(self.clock.now()) } else { None };
+            let left = match draft {
+                Some(draft) => self.write_drafts(draft, group).await,
+                None => group,
+            };
+            self.queue.drafted_is_taken();
+            if !left.is_empty() {
+                self.run_group(left).await;
             }
             if self.store.is_lost() {
                 self.queue.close(); // and run empty
@@ -57,29 +61,53 @@ impl Writer {
         if self.store.is_lost() { Err(RESTORED) } else { Ok(()) }
     }
 
-    async fn run_group(&self, pending: Vec<Pending>) {
-        let (commands, replies): (Vec<Envelope>, Vec<_>) =
+    /// A group of its own, and where its replies go.
+    pub(super) fn group(&self, pending: Vec<Pending>) -> (Group, Replies) {
+        metrics::histogram!("stockhold_group_commands").record(pending.len() as f64);
+        let (commands, replies): (Vec<Envelope>, Replies) =
             pending.into_iter().map(|p| (p.envelope, p.reply)).unzip();
-        let mut open: VecDeque<(Commands, Vec<_>)> = VecDeque::new();
-        open.push_back((Arc::new(commands), replies));
-        while let Some((commands, mut replies)) = open.pop_front() {
-            let mut group = Group::new(self.ids.next(self.clock.now()), commands);
-            match self.settle(&mut group).await {
-                Ok(decided) => {
-                    (self.on_commit)(&decided.touched);
-                    // Followers hear of it first: who has a reply can rely on the rest going on.
-                    let _ = self.committed.send(decided.committed);
-                    for (reply, result) in replies.into_iter().zip(decided.results) {
-                        let _ = reply.send(result);
+        (Group::new(self.ids.next(self.clock.now()), Arc::new(commands)), replies)
+    }
+
+    /// Decides a group under locks.
+    async fn run_group(&mut self, pending: Vec<Pending>) {
+        if self.store.is_lost() {
+            for pending in pending {
+                let _ = pending.reply.send(Err(Error::StorageUnavailable(RESTORED.into())));
+            }
+        } else {
+            let (group, replies) = self.group(pending);
+            self.finish(group, replies, None).await;
+        }
+    }
+
+    /// Brings a group to its end, whatever became of it first.
+    pub(super) async fn finish(
+        &mut self,
+        group: Group,
+        replies: Replies,
+        first: Option<storage::Error>,
+    ) {
+        let mut open = VecDeque::from([(group, replies, first)]);
+        while let Some((mut group, mut replies, first)) = open.pop_front() {
+            match self.settle(&mut group, first).await {
+                Ok(mut decided) => {
+                    match decided.read.take() {
+                        Some(_) if decided.touched.catalogue => self.known.forget(),
+                        Some((catalogue, world)) => self.known.learn(catalogue, world),
+                        None => {}
                     }
+                    self.answer(decided, replies);
                 }
                 Err(Error::Internal(why)) if replies.len() > 1 => {
                     tracing::debug!(group.id = %group.id, error = %why, "halving a group");
                     let half = replies.len() / 2;
                     let second = replies.split_off(half);
                     let (a, b) = group.commands.split_at(half);
-                    open.push_front((Arc::new(b.to_vec()), second));
-                    open.push_front((Arc::new(a.to_vec()), replies));
+                    for (half, replies) in [(b, second), (a, replies)] {
+                        let id = self.ids.next(self.clock.now());
+                        open.push_front((Group::new(id, Arc::new(half.to_vec())), replies, None));
+                    }
                 }
                 Err(error) => {
                     if let Error::Internal(why) = &error {
@@ -93,16 +121,32 @@ impl Writer {
         }
     }
 
+    /// Tells everybody of a group that has committed.
+    pub(super) fn answer(&self, decided: Decided, replies: Replies) {
+        (self.on_commit)(&decided.touched);
+        // Followers hear of it first: who has a reply can rely on the rest going on.
+        let _ = self.committed.send(decided.committed);
+        for (reply, result) in replies.into_iter().zip(decided.results) {
+            let _ = reply.send(result);
+        }
+    }
+
     /// Runs a group to its end: committed, or an error for all of it. `Internal` means that some
     /// command of it cannot be stored.
-    async fn settle(&self, group: &mut Group) -> Result<Decided, Error> {
+    async fn settle(
+        &self,
+        group: &mut Group,
+        mut first: Option<storage::Error>,
+    ) -> Result<Decided, Error> {
         let mut retries = 0;
         let mut unknown_since: Option<tokio::time::Instant> = None;
         loop {
-            let run = group.run(self);
-            let error = match run.await {
-                Ok(decided) => return Ok(decided),
-                Err(error) => error,
+            let error = match first.take() {
+                Some(error) => error,
+                None => match group.run(self).await {
+                    Ok(decided) => return Ok(decided),
+                    Err(error) => error,
+                },
             };
             if matches!(error, storage::Error::CommitUnknown(_)) {
                 metrics::counter!("stockhold_commits_unknown_total").increment(1);

@@ -83,8 +83,15 @@ fn describe_engine() {
         "stockhold_commits_unknown_total",
         "Commits whose answer was lost; each is resolved by its group's id."
     );
+    describe_counter!(
+        "stockhold_drafts_total",
+        "Groups decided on what was known, by outcome: written, or undone and decided under locks."
+    );
     for name in ["stockhold_group_retries_total", "stockhold_commits_unknown_total"] {
         counter!(name).absolute(0);
+    }
+    for outcome in ["written", "undone"] {
+        counter!("stockhold_drafts_total", "outcome" => outcome).absolute(0);
     }
 }
 

@@ -1,13 +1,16 @@
 //! Bulk writes: many rows of a table in one statement (SQLite: `VALUES`, in a few fixed sizes filled up
 //! with empty rows, so that a handful of prepared statements serves groups of every size; PostgreSQL: a
 //! column array each, unnested side by side), and many such statements in one round trip ([`Batch`]).
+//! Columns that are empty in all new rows are left out: their defaults are to be empty.
 //!
 //! What must hold: every bulk write compares the rows it touched with the rows it was given, and an
 //! update also compares the guard columns with what they were, so that each is a compare-and-set.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::TryStreamExt;
+use sqlx::Either;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
@@ -16,18 +19,23 @@ use sqlx::{Arguments, AssertSqlSafe, Executor, Postgres, Row, Sqlite};
 use super::cell::{Cell, Type};
 use super::db::{Conn, Tx};
 use super::error::{Error, Result};
-use super::sql::FromBoth;
+use super::sql::{Arg, FromBoth, Sql, bind_in_postgres};
 use super::table::{Column, Table};
 
 /// A table's bulk statements.
 pub struct Texts {
     insert: Bulk,
     update: Bulk,
+    update_unread: Bulk,
 }
 
-/// Rows in one SQLite statement. The largest has 9,000 parameters or so of the 32,766 there may be.
-const SIZES: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, LARGEST];
+/// Rows in one SQLite statement: few sizes, so that few statements are prepared, and none much too large.
+/// The largest has 9,000 parameters or so of the 32,766 there may be.
+const SIZES: [usize; 16] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, LARGEST];
 const LARGEST: usize = 256;
+
+/// Columns, each by its place, as bits.
+type Places = u64;
 
 /// A statement around a SELECT of the rows that it is given.
 pub struct Bulk {
@@ -35,26 +43,29 @@ pub struct Bulk {
     /// A column that is never empty.
     key: &'static str,
     columns: Vec<(String, Type)>,
-    before: String,
+    kind: Kind,
     after: String,
-    /// One for each of [`SIZES`], made when it is first used.
-    sqlite: [OnceLock<String>; SIZES.len()],
-    postgres: String,
+    /// SQLite's texts by their size and columns, made when they are first used.
+    sqlite: RwLock<HashMap<(usize, Places), Arc<str>>>,
+}
+
+/// What stands before the SELECT.
+enum Kind {
+    /// `INSERT INTO` with the table's name. Columns that are empty in every row are left out.
+    Insert,
+    /// An UPDATE up to its FROM.
+    Update(String),
 }
 
 impl Bulk {
     /// An INSERT that goes on with `then` (`ON CONFLICT …`, `RETURNING …`), the same on both.
     pub fn insert<T: Table>(then: &str) -> Bulk {
         let columns = T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-        Bulk::new::<T>(
-            columns.collect(),
-            format!("INSERT INTO {} ({}) ", T::NAME, T::LIST),
-            format!(" {then}"),
-        )
+        Bulk::new::<T>(columns.collect(), Kind::Insert, format!(" {then}"))
     }
 
     /// An UPDATE by key, of the rows whose guard columns are what they were.
-    pub fn update<T: Table>() -> Bulk {
+    fn update<T: Table>(guard: Guard) -> Bulk {
         let assignments = T::COLUMNS
             .iter()
             .map(|(name, _)| *name)
@@ -63,78 +74,136 @@ impl Bulk {
             .collect::<Vec<_>>()
             .join(", ");
         let same = T::KEY.iter().map(|k| format!("t.{k} = u.{k}"));
-        let guarded = T::GUARD.iter().map(|g| format!("t.{g} IS NOT DISTINCT FROM u.was_{g}"));
+        let guarded = guards::<T>(guard)
+            .map(|(_, (name, _))| format!("t.{name} IS NOT DISTINCT FROM u.was_{name}"));
         let conditions = same.chain(guarded).collect::<Vec<_>>().join(" AND ");
         let own = T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-        let was = guards::<T>().map(|(_, (name, kind))| (format!("was_{name}"), kind));
+        let was = guards::<T>(guard).map(|(_, (name, kind))| (format!("was_{name}"), kind));
         Bulk::new::<T>(
             own.chain(was).collect(),
-            format!("UPDATE {} AS t SET {assignments} FROM (", T::NAME),
+            Kind::Update(format!("UPDATE {} AS t SET {assignments} FROM (", T::NAME)),
             format!(") AS u WHERE {conditions}"),
         )
     }
 
-    fn new<T: Table>(columns: Vec<(String, Type)>, before: String, after: String) -> Bulk {
-        let (sqlite, postgres) = (Default::default(), String::new());
-        let (table, key) = (T::NAME, T::KEY[0]); // `table!` takes no fewer than one
-        let mut bulk = Bulk { table, key, columns, before, after, sqlite, postgres };
-        bulk.postgres = bulk.postgres_from(1);
-        bulk
+    fn new<T: Table>(columns: Vec<(String, Type)>, kind: Kind, after: String) -> Bulk {
+        // `table!` takes no fewer than one key.
+        Bulk { table: T::NAME, key: T::KEY[0], columns, kind, after, sqlite: RwLock::default() }
     }
 
-    fn names(&self) -> String {
-        let names = self.columns.iter().map(|(name, _)| name.as_str());
+    /// The columns that are not empty in all of these rows, or cannot be left out.
+    fn used(&self, rows: &[Vec<Cell>]) -> Places {
+        let all = (0..self.columns.len()).fold(0, |places, i| places | 1 << i);
+        if matches!(self.kind, Kind::Update(_)) {
+            return all;
+        }
+        let mut used = 0;
+        for row in rows {
+            if used == all {
+                break;
+            }
+            for (i, cell) in row.iter().enumerate() {
+                used |= Places::from(!matches!(cell, Cell::Null)) << i;
+            }
+        }
+        used
+    }
+
+    fn columns(&self, used: Places) -> impl Iterator<Item = (usize, &(String, Type))> {
+        self.columns.iter().enumerate().filter(move |(i, _)| used >> i & 1 == 1)
+    }
+
+    fn names(&self, used: Places) -> String {
+        let names = self.columns(used).map(|(_, (name, _))| name.as_str());
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// SQLite's text for so many rows or a few more, and for how many. Empty rows are passed over; that
-    /// there is a WHERE also tells SQLite that an ON behind it is no join's.
-    fn sqlite(&self, rows: usize) -> (&str, usize) {
-        let at = SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1);
-        let text = self.sqlite[at].get_or_init(|| {
-            let names = self.names();
-            let row = format!("({})", vec!["?"; self.columns.len()].join(", "));
-            let rows = vec![row; SIZES[at]].join(", ");
-            let Bulk { key, before, after, .. } = self;
-            format!(
-                "WITH r({names}) AS (VALUES {rows}) \
-                 {before}SELECT {names} FROM r WHERE {key} IS NOT NULL{after}; "
-            )
-        });
-        (text, SIZES[at])
+    fn before(&self, names: &str) -> String {
+        match &self.kind {
+            Kind::Insert => format!("INSERT INTO {} ({names}) ", self.table),
+            Kind::Update(text) => text.clone(),
+        }
+    }
+
+    /// The first of [`SIZES`] that so many rows fit into, or the last.
+    fn size(rows: usize) -> usize {
+        SIZES.into_iter().find(|size| *size >= rows).unwrap_or(LARGEST)
+    }
+
+    /// SQLite's text for so many rows. Empty rows are passed over; that there is a WHERE also tells
+    /// SQLite that an ON behind it is no join's.
+    fn sqlite(&self, size: usize, used: Places) -> Arc<str> {
+        let known = self.sqlite.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = known.get(&(size, used)) {
+            return Arc::clone(text);
+        }
+        drop(known);
+        let names = self.names(used);
+        let row = format!("({})", vec!["?"; self.columns(used).count()].join(", "));
+        let rows = vec![row; size].join(", ");
+        let (before, Bulk { key, after, .. }) = (self.before(&names), self);
+        let text: Arc<str> = format!(
+            "WITH r({names}) AS (VALUES {rows}) \
+             {before}SELECT {names} FROM r WHERE {key} IS NOT NULL{after}; "
+        )
+        .into();
+        let mut known = self.sqlite.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert((size, used), Arc::clone(&text));
+        text
     }
 
     /// PostgreSQL's text, its parameters numbered from `first` on. The arrays are unnested side by side
     /// in a SELECT's list: `FROM UNNEST(a, b, …)` first makes a table of each, which took five times as
     /// long, and most of the time of the whole write.
-    fn postgres_from(&self, first: usize) -> String {
-        let arrays = self.columns.iter().zip(first..).map(|((name, kind), i)| match kind {
+    fn postgres(&self, first: usize, used: Places) -> String {
+        let arrays = self.columns(used).zip(first..).map(|((_, (name, kind)), i)| match kind {
             Type::Text => format!("unnest(${i}::text[]) AS {name}"),
             Type::Int => format!("unnest(${i}::bigint[]) AS {name}"),
         });
         let arrays = arrays.collect::<Vec<_>>().join(", ");
-        let Bulk { before, after, .. } = self;
-        format!("{before}SELECT {} FROM (SELECT {arrays}) AS u{after}", self.names())
+        let names = self.names(used);
+        let (before, after) = (self.before(&names), &self.after);
+        format!("{before}SELECT {names} FROM (SELECT {arrays}) AS u{after}")
     }
 }
 
 impl Texts {
     pub fn of<T: Table>() -> Texts {
-        Texts { insert: Bulk::insert::<T>(""), update: Bulk::update::<T>() }
+        Texts {
+            insert: Bulk::insert::<T>(""),
+            update: Bulk::update::<T>(Guard::Declared),
+            update_unread: Bulk::update::<T>(Guard::Whole),
+        }
     }
 }
 
-/// The guard columns with their places.
-fn guards<T: Table>() -> impl Iterator<Item = (usize, Column)> {
-    T::COLUMNS.iter().copied().enumerate().filter(|(_, (name, _))| T::GUARD.contains(name))
+/// What an update compares with what it was.
+#[derive(Clone, Copy)]
+enum Guard {
+    /// The table's guard columns: enough when the row was read under its lock.
+    Declared,
+    /// Every column.
+    Whole,
 }
 
-/// A row as it shall be, followed by what its guards were.
-fn guarded<T: Table>(was: T, row: T) -> Vec<Cell> {
-    let was = was.cells();
-    let mut cells = row.cells();
-    cells.extend(guards::<T>().filter_map(|(i, _)| was.get(i).cloned()));
-    cells
+/// The guard columns with their places.
+fn guards<T: Table>(guard: Guard) -> impl Iterator<Item = (usize, Column)> {
+    let guards = move |name: &str| match guard {
+        Guard::Declared => T::GUARD.contains(&name),
+        Guard::Whole => !T::KEY.contains(&name),
+    };
+    T::COLUMNS.iter().copied().enumerate().filter(move |(_, (name, _))| guards(name))
+}
+
+/// Rows as they shall be, each followed by what its guards were.
+fn guarded<T: Table>(changes: Vec<(T, T)>, guard: Guard) -> Vec<Vec<Cell>> {
+    let rows = changes.into_iter().map(|(was, row)| {
+        let was = was.cells();
+        let mut cells = row.cells();
+        cells.extend(guards::<T>(guard).filter_map(|(i, _)| was.get(i).cloned()));
+        cells
+    });
+    rows.collect()
 }
 
 /// Bulk writes that travel together: one after the other on SQLite, one statement on PostgreSQL.
@@ -162,8 +231,12 @@ impl Batch {
 
     /// Updates rows by their key, each given as it was and as it shall be.
     pub fn update<T: Table>(&mut self, changes: Vec<(T, T)>) {
-        let rows = changes.into_iter().map(|(was, row)| guarded(was, row)).collect();
-        self.add(&T::texts().update, rows);
+        self.add(&T::texts().update, guarded(changes, Guard::Declared));
+    }
+
+    /// Updates rows that were not read under their locks: the whole row must be as it was.
+    pub fn update_unread<T: Table>(&mut self, changes: Vec<(T, T)>) {
+        self.add(&T::texts().update_unread, guarded(changes, Guard::Whole));
     }
 
     fn add(&mut self, bulk: &'static Bulk, rows: Vec<Vec<Cell>>) {
@@ -178,47 +251,100 @@ impl Batch {
     /// [`Error::Retry`] when a key is taken, a row is not there any more or its guard is not what it
     /// was; [`Error::Poison`] when a row is refused.
     pub async fn run(self, tx: &mut Tx) -> Result<()> {
+        if self.writes.is_empty() {
+            return Ok(());
+        }
+        let _: Option<(i64,)> = self.send(tx, None).await?;
+        Ok(())
+    }
+
+    /// As [`Batch::run`], after a statement in the same trip that gives one row; `None` when it gives
+    /// none. Its parameters stand in it once each, in order.
+    ///
+    /// # Errors
+    /// As [`Batch::run`].
+    pub async fn run_after<T: FromBoth>(
+        self,
+        tx: &mut Tx,
+        first: &'static Sql,
+        args: Vec<Arg>,
+    ) -> Result<Option<T>> {
+        self.send(tx, Some((first, args))).await
+    }
+
+    async fn send<T: FromBoth>(self, tx: &mut Tx, first: Option<First>) -> Result<Option<T>> {
         let Batch { writes } = self;
         let given = writes.iter().map(|write| write.rows.len()).collect::<Vec<_>>();
         let tables = writes.iter().map(|write| write.bulk.table).collect::<Vec<_>>();
+        let mut answer = None;
         let touched: Vec<u64> = match tx.conn() {
-            _ if writes.is_empty() => return Ok(()),
             Conn::Sqlite(conn) => {
-                let query = in_sqlite(writes)?;
-                let done = conn.fetch_many(query).try_filter_map(|each| async move {
-                    Ok(each.left().map(|done| done.rows_affected()))
-                });
-                let mut done = done.try_collect::<Vec<_>>().await?.into_iter();
+                let before = usize::from(first.is_some());
+                let mut told = conn.fetch_many(in_sqlite(first, writes)?);
+                let mut done = Vec::new();
+                while let Some(each) = told.try_next().await? {
+                    match each {
+                        Either::Left(statement) => done.push(statement.rows_affected()),
+                        Either::Right(row) => answer = Some(T::from_row(&row)?),
+                    }
+                }
+                let mut done = done.into_iter().skip(before);
                 let statements = given.iter().map(|rows| rows.div_ceil(LARGEST));
                 statements.map(|n| done.by_ref().take(n).sum()).collect()
             }
             Conn::Postgres(conn) => {
-                let row = together(&writes).fetch_one(&mut **conn).await?;
+                let answers = first.is_some();
+                let row = together(first, &writes)?.fetch_optional(&mut **conn).await?;
+                let Some(row) = row else { return Ok(None) };
+                if answers {
+                    answer = Some(T::from_row(&row)?);
+                }
+                let counts = row.len() - given.len();
                 let count = |i| Ok(u64::try_from(row.try_get::<i64, _>(i)?).unwrap_or(0));
-                (0..given.len()).map(count).collect::<Result<_>>()?
+                (counts..row.len()).map(count).collect::<Result<_>>()?
             }
         };
         for ((table, given), touched) in tables.into_iter().zip(given).zip(touched) {
             counted(table, given, touched)?;
         }
-        Ok(())
+        Ok(answer)
     }
 }
 
-/// One data-modifying WITH, that tells how many rows each part touched.
-fn together(writes: &[Write]) -> Query<'static, Postgres, PgArguments> {
-    let mut first = 1;
-    let mut parts = Vec::with_capacity(writes.len());
-    for (i, write) in writes.iter().enumerate() {
-        parts.push(format!("w{i} AS ({} RETURNING 1)", write.bulk.postgres_from(first)));
-        first += write.bulk.columns.len();
+/// A statement that goes before a batch, and its parameters.
+type First = (&'static Sql, Vec<Arg>);
+
+/// One data-modifying WITH, that tells what `first` gives and then how many rows each part touched. They
+/// are run as they are counted: one after the other.
+fn together(
+    first: Option<First>,
+    writes: &[Write],
+) -> Result<Query<'static, Postgres, PgArguments>> {
+    let used: Vec<Places> = writes.iter().map(|write| write.bulk.used(&write.rows)).collect();
+    let mut parts = Vec::with_capacity(writes.len() + 1);
+    let mut next = 1;
+    if let Some((sql, args)) = &first {
+        parts.push(format!("f AS ({})", sql.postgres));
+        next += args.len();
+    }
+    for (i, (write, used)) in writes.iter().zip(&used).enumerate() {
+        parts.push(format!("w{i} AS ({} RETURNING 1)", write.bulk.postgres(next, *used)));
+        next += write.bulk.columns(*used).count();
     }
     let counts = (0..writes.len()).map(|i| format!("(SELECT count(*) FROM w{i})"));
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let text = format!("WITH {} SELECT {counts}", parts.join(", "));
+    let parts = parts.join(", ");
+    let text = match first {
+        Some(_) => format!("WITH {parts} SELECT f.*, {counts} FROM f"),
+        None => format!("WITH {parts} SELECT {counts}"),
+    };
     // Made of declared tables only; whatever comes from outside is a parameter.
-    let query = sqlx::query::<Postgres>(AssertSqlSafe(text));
-    writes.iter().fold(query, |query, write| bind(query, write.bulk, &write.rows))
+    let mut query = sqlx::query::<Postgres>(AssertSqlSafe(text));
+    for arg in first.into_iter().flat_map(|(_, args)| args) {
+        query = bind_in_postgres(query, arg)?;
+    }
+    let bound = |query, (write, used): (&Write, _)| bind(query, write.bulk, used, &write.rows);
+    Ok(writes.iter().zip(used).fold(query, bound))
 }
 
 fn counted(table: &str, given: usize, touched: u64) -> Result<()> {
@@ -254,12 +380,9 @@ pub async fn insert_rows_with<T: Table>(
     }
     Ok(match tx.conn() {
         Conn::Sqlite(conn) => {
-            in_sqlite(vec![Write { bulk, rows }])?.execute(&mut **conn).await?.rows_affected()
+            in_sqlite(None, vec![Write { bulk, rows }])?.execute(&mut **conn).await?.rows_affected()
         }
-        Conn::Postgres(conn) => bind(sqlx::query(bulk.postgres.as_str()), bulk, &rows)
-            .execute(&mut **conn)
-            .await?
-            .rows_affected(),
+        Conn::Postgres(conn) => alone(bulk, &rows).execute(&mut **conn).await?.rows_affected(),
     })
 }
 
@@ -277,13 +400,13 @@ pub async fn insert_rows_returning<T: Table, R: FromBoth>(
     }
     let rows: Vec<Vec<Cell>> = rows.into_iter().map(T::cells).collect();
     match tx.conn() {
-        Conn::Sqlite(conn) => in_sqlite(vec![Write { bulk, rows }])?
+        Conn::Sqlite(conn) => in_sqlite(None, vec![Write { bulk, rows }])?
             .fetch_all(&mut **conn)
             .await?
             .iter()
             .map(|row| R::from_row(row).map_err(Error::from))
             .collect(),
-        Conn::Postgres(conn) => bind(sqlx::query(bulk.postgres.as_str()), bulk, &rows)
+        Conn::Postgres(conn) => alone(bulk, &rows)
             .fetch_all(&mut **conn)
             .await?
             .iter()
@@ -292,13 +415,21 @@ pub async fn insert_rows_returning<T: Table, R: FromBoth>(
     }
 }
 
+/// One write as a statement of its own.
+fn alone(bulk: &Bulk, rows: &[Vec<Cell>]) -> Query<'static, Postgres, PgArguments> {
+    let used = bulk.used(rows);
+    // Made of declared tables only; whatever comes from outside is a parameter.
+    bind(sqlx::query(AssertSqlSafe(bulk.postgres(1, used))), bulk, used, rows)
+}
+
 /// Binds one array for each column.
 fn bind(
     query: Query<'static, Postgres, PgArguments>,
     bulk: &Bulk,
+    used: Places,
     rows: &[Vec<Cell>],
 ) -> Query<'static, Postgres, PgArguments> {
-    bulk.columns.iter().enumerate().fold(query, |query, (i, (_, kind))| {
+    bulk.columns(used).fold(query, |query, (i, (_, kind))| {
         let column = rows.iter().map(|row| row.get(i));
         match kind {
             Type::Text => {
@@ -313,34 +444,55 @@ fn bind(
 
 /// All of it as one text of many statements: each is another trip to SQLite's thread otherwise.
 /// U+0000 is refused, as PostgreSQL does by itself.
-fn in_sqlite(writes: Vec<Write>) -> Result<Query<'static, Sqlite, SqliteArguments>> {
+fn in_sqlite(
+    first: Option<First>,
+    writes: Vec<Write>,
+) -> Result<Query<'static, Sqlite, SqliteArguments>> {
     let mut text = String::new();
-    for write in &writes {
-        for rows in write.rows.chunks(LARGEST) {
-            text.push_str(write.bulk.sqlite(rows.len()).0);
-        }
-    }
     let mut args = SqliteArguments::default();
+    if let Some((sql, parameters)) = first {
+        text.push_str(&unnumbered(&sql.sqlite));
+        text.push_str("; ");
+        parameters.into_iter().try_for_each(|arg| push(&mut args, arg.cell()?))?;
+    }
     for Write { bulk, rows } in writes {
+        let used = bulk.used(&rows);
+        let columns = bulk.columns(used).count();
         let mut rows = rows.into_iter();
         while rows.len() > 0 {
-            let (given, (_, size)) = (rows.len().min(LARGEST), bulk.sqlite(rows.len()));
-            let empty = (size - given) * bulk.columns.len();
-            args.reserve(size * bulk.columns.len(), 0);
-            for cell in rows.by_ref().take(size).flatten().chain((0..empty).map(|_| Cell::Null)) {
-                match cell {
-                    Cell::Text(text) if text.contains('\0') => {
-                        return Err(Error::Poison("a text contains U+0000".into()));
-                    }
-                    Cell::Text(text) => args.add(text),
-                    Cell::Word(word) => args.add(word),
-                    Cell::Int(n) => args.add(n),
-                    Cell::Null => args.add(None::<i64>),
-                }
-                .map_err(|e| Error::Poison(e.to_string()))?;
+            let (given, size) = (rows.len().min(LARGEST), Bulk::size(rows.len()));
+            text.push_str(&bulk.sqlite(size, used));
+            args.reserve(size * columns, 0);
+            for row in rows.by_ref().take(size) {
+                let cells = row.into_iter().enumerate().filter(|(i, _)| used >> i & 1 == 1);
+                cells.map(|(_, cell)| cell).try_for_each(|cell| push(&mut args, cell))?;
             }
+            let empty = (size - given) * columns;
+            (0..empty).try_for_each(|_| push(&mut args, Cell::Null))?;
         }
     }
     // Made of declared tables only; whatever comes from outside is a parameter.
     Ok(sqlx::query_with(AssertSqlSafe(text), args))
+}
+
+/// With its parameters by their order: numbers would be those of the whole text.
+fn unnumbered(text: &str) -> String {
+    let mut parts = text.split('$');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + "?" + part.trim_start_matches(|c: char| c.is_ascii_digit())
+    })
+}
+
+fn push(args: &mut SqliteArguments, cell: Cell) -> Result<()> {
+    match cell {
+        Cell::Text(text) if text.contains('\0') => {
+            return Err(Error::Poison("a text contains U+0000".into()));
+        }
+        Cell::Text(text) => args.add(text),
+        Cell::Word(word) => args.add(word),
+        Cell::Int(n) => args.add(n),
+        Cell::Null => args.add(None::<i64>),
+    }
+    .map_err(|e| Error::Poison(e.to_string()))
 }

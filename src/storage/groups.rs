@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bulk::{Bulk, insert_rows_with};
+use super::bulk::{Batch, Bulk, insert_rows_with};
 use super::db::{Db, Tx};
 use super::error::{Error, Result};
-use super::sql::{Sql, args, list, texts};
+use super::sql::{Arg, Sql, args, list, texts};
 use super::table::{row, table};
 use crate::clock::{Span, Timestamp};
 use crate::domain::policy::KEYS_KEPT;
@@ -64,7 +64,8 @@ texts! {
     BEGIN = "INSERT INTO command_groups (id, at) VALUES ($1, coalesce($2, CLOCK()))
         ON CONFLICT (id) DO NOTHING RETURNING at,
             (SELECT coalesce(max(no), 1) FROM epochs) AS life,
-            (SELECT count(*) FROM command_groups WHERE id = $3) AS followed";
+            (SELECT count(*) FROM command_groups WHERE id = $3) AS followed,
+            (SELECT max(version) FROM catalogue) AS catalogue";
     KEPT = "SELECT api_key, path, key, body_hash, status, body, created_at, keep_until
         FROM idempotency WHERE key IN (LIST($1)) AND (keep_until IS NULL OR keep_until > $2)";
     PRUNE_GROUPS = "DELETE FROM command_groups
@@ -75,28 +76,47 @@ texts! {
 }
 
 row! {
-    /// A group's beginning: when, in which of the store's lives (`Epoch::no`), and whether the group
-    /// that was to be there already is.
+    /// A group's beginning: when, in which of the store's lives (`Epoch::no`), whether the group that
+    /// was to be there already is, and how often the catalogue had been changed.
     "command_groups" Begun {
         at: Timestamp,
         life: i64,
         followed: bool,
+        catalogue: i64,
     }
 }
 
-/// Writes the group's id, first of all, at `now` or, where none is given, at the server's time. `after`
-/// names a group that was committed earlier. `None`: this one was, too. Waits for a transaction that
-/// is still writing the same id.
-///
-/// # Errors
-/// The database's.
-pub async fn begin_group(
-    tx: &mut Tx,
-    id: &str,
-    now: Option<Timestamp>,
-    after: Option<&str>,
-) -> Result<Option<Begun>> {
-    tx.first(&BEGIN, args![id, now, after.map(str::to_owned)]).await
+/// How a group begins: by writing its id.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    pub id: String,
+    /// `None`: at the server's time.
+    pub now: Option<Timestamp>,
+    /// A group that was committed earlier.
+    pub after: Option<String>,
+}
+
+impl Opening {
+    /// Writes the group's id, first of all. `None`: it was committed before. Waits for a transaction that
+    /// is still writing the same id.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn begin(self, tx: &mut Tx) -> Result<Option<Begun>> {
+        tx.first(&BEGIN, self.args()).await
+    }
+
+    /// The same with all that the group writes, in one trip.
+    ///
+    /// # Errors
+    /// As [`Batch::run`].
+    pub(super) async fn write(self, tx: &mut Tx, batch: Batch) -> Result<Option<Begun>> {
+        batch.run_after(tx, &BEGIN, self.args()).await
+    }
+
+    fn args(self) -> Vec<Arg> {
+        args![self.id, self.now, self.after]
+    }
 }
 
 /// Whether orders could be taken: finds their tables, and commits a write as every group does.
@@ -107,7 +127,8 @@ pub async fn rehearse(db: &Db, id: String, now: Timestamp) -> Result<()> {
     db.transact(move |tx| {
         Box::pin(async move {
             let _: Option<(i32,)> = tx.first(&TABLES, Vec::new()).await?;
-            begin_group(tx, &id, Some(now), None).await.map(drop)
+            let opening = Opening { id, now: Some(now), after: None };
+            opening.begin(tx).await.map(drop)
         })
     })
     .await

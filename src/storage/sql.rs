@@ -14,6 +14,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{FromRow, Postgres, Sqlite};
 
+use super::cell::Cell;
 use super::db::{Conn, Tx};
 use super::error::{Error, Result};
 use crate::clock::Timestamp;
@@ -159,28 +160,45 @@ pub(super) fn sqlite_query(
     args: Vec<Arg>,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>> {
     args.into_iter().try_fold(sqlx::query::<Sqlite>(text), |query, arg| {
-        Ok(match arg {
-            Arg::Text(text) => query.bind(text),
-            Arg::Int(n) => query.bind(n),
-            Arg::Texts(list) => query.bind(json(&list)?),
-            Arg::Ints(list) => query.bind(json(&list)?),
-            Arg::Pairs(list) => query.bind(json(&list)?),
+        Ok(match arg.cell()? {
+            Cell::Text(text) => query.bind(text),
+            Cell::Word(word) => query.bind(word),
+            Cell::Int(n) => query.bind(n),
+            Cell::Null => query.bind(None::<i64>),
         })
     })
+}
+
+impl Arg {
+    /// As SQLite takes it.
+    pub(super) fn cell(self) -> Result<Cell> {
+        Ok(match self {
+            Arg::Text(text) => text.map_or(Cell::Null, Cell::Text),
+            Arg::Int(n) => n.map_or(Cell::Null, Cell::Int),
+            Arg::Texts(list) => Cell::Text(json(&list)?),
+            Arg::Ints(list) => Cell::Text(json(&list)?),
+            Arg::Pairs(list) => Cell::Text(json(&list)?),
+        })
+    }
 }
 
 pub(super) fn postgres_query(
     text: &'static str,
     args: Vec<Arg>,
 ) -> Result<Query<'static, Postgres, PgArguments>> {
-    args.into_iter().try_fold(sqlx::query::<Postgres>(text), |query, arg| {
-        Ok(match arg {
-            Arg::Text(text) => query.bind(text),
-            Arg::Int(n) => query.bind(n),
-            Arg::Texts(list) => query.bind(list),
-            Arg::Ints(list) => query.bind(list),
-            Arg::Pairs(list) => query.bind(json(&list)?),
-        })
+    args.into_iter().try_fold(sqlx::query::<Postgres>(text), bind_in_postgres)
+}
+
+pub(super) fn bind_in_postgres(
+    query: Query<'static, Postgres, PgArguments>,
+    arg: Arg,
+) -> Result<Query<'static, Postgres, PgArguments>> {
+    Ok(match arg {
+        Arg::Text(text) => query.bind(text),
+        Arg::Int(n) => query.bind(n),
+        Arg::Texts(list) => query.bind(list),
+        Arg::Ints(list) => query.bind(list),
+        Arg::Pairs(list) => query.bind(json(&list)?),
     })
 }
 

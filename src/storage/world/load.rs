@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Before, Loaded, find, items, orders};
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
-use crate::domain::names::{LevelId, OrderId};
+use crate::domain::names::{LevelId, OrderId, SkuKey};
 use crate::domain::order::Order;
 use crate::domain::stock::Level;
 use crate::domain::world::World;
@@ -36,6 +36,8 @@ texts! {
          SELECT {0} FROM locked",
         LevelRow::LIST
     );
+    CATALOGUE = "SELECT version FROM catalogue";
+    LEVELS = format!("SELECT {} FROM levels WHERE id IN (LIST($1))", LevelRow::LIST);
     /// A supplier each; then a row without a name, that says by its time whether any order is overdue
     /// (looked for in order, or all orders are scanned), and what the server's clock shows.
     SUPPLIERS = format!(
@@ -93,6 +95,21 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
     let before = Before::of(&world);
     items::recount(tx, &needs.recount, now, &mut world).await?;
     Ok(Loaded { world, before, server_time })
+}
+
+/// What is sold and what is left of it, read without locks: the SKUs asked for with their levels, and the
+/// stop switches; with how often the catalogue had been changed.
+///
+/// # Errors
+/// The database's.
+pub async fn catalogue(tx: &mut Tx, asked: &BTreeSet<SkuKey>) -> Result<(i64, World)> {
+    let mut world = World::default();
+    let version: Option<(i64,)> = tx.first(&CATALOGUE, Vec::new()).await?;
+    let levels = find::skus(tx, asked, &mut world).await?;
+    let rows: Vec<LevelRow> = tx.all(&LEVELS, vec![list(&levels)]).await?;
+    world.levels = rows.into_iter().map(|row| (row.id.clone(), row.into())).collect();
+    suppliers(tx, None, &mut world).await?;
+    Ok((version.map_or(0, |(version,)| version), world))
 }
 
 async fn lock_orders(

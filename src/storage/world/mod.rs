@@ -2,7 +2,8 @@
 //! it, saved by difference.
 //!
 //! What must hold: locks are taken in one order (orders by id, then levels by id), nothing is
-//! decided on a row read before its lock, and the number of statements does not grow with the group.
+//! decided on a row read before its lock (but for [`Placing`], whose rows must be as they were known in
+//! every column), and the number of statements does not grow with the group.
 
 mod find;
 mod items;
@@ -19,9 +20,9 @@ use crate::domain::sku::{Paused, Sku};
 use crate::domain::stock::Level;
 use crate::domain::world::World;
 
-pub use load::load;
+pub use load::{catalogue, load};
 pub use orders::orders_by_id;
-pub use save::{Saved, save};
+pub use save::{Placed, Placing, Saved, save};
 
 /// A loaded world, and what it was.
 #[derive(Clone, Debug)]

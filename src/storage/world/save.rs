@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 
 use super::Before;
 use crate::clock::Timestamp;
+use crate::domain::job::JobRequest;
 use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::order::Order;
 use crate::domain::sku::Sku;
+use crate::domain::stock::Level;
 use crate::domain::world::World;
 use crate::storage::bulk::{Batch, insert_rows};
 use crate::storage::db::Tx;
 use crate::storage::error::{Error, Result};
+use crate::storage::groups::{Begun, Opening};
 use crate::storage::rows::order::{
     EventRow, HoldRow, LineRow, OrderRow, PaymentRow, PurchaseRow, RefundRow,
 };
@@ -23,6 +26,8 @@ use crate::storage::table::Table;
 use crate::storage::{alerts, jobs};
 
 texts! {
+    /// Before anything of the catalogue: its triggers count there, whatever they are triggered by.
+    LOCK_CATALOGUE = "SELECT version FROM catalogue FOR UPDATE";
     DROP_SOURCES = "DELETE FROM sku_sources WHERE sku IN (LIST($1))";
 }
 
@@ -40,19 +45,98 @@ pub struct Saved {
 /// # Errors
 /// [`Error::Retry`] when another was faster, [`Error::Poison`] when the data refuses it.
 pub async fn save(tx: &mut Tx, before: &Before, world: &World, now: Timestamp) -> Result<Saved> {
-    save_skus(tx, before, world).await?;
-    save_suppliers(tx, before, world).await?;
+    if before.has_other_catalogue(world) {
+        let _: Option<(i64,)> = tx.first(&LOCK_CATALOGUE, Vec::new()).await?;
+        save_skus(tx, before, world).await?;
+        save_suppliers(tx, before, world).await?;
+    }
     let mut owed = world.jobs.clone();
     owed.extend(alerts::change(tx, &world.alerts, now).await?);
     let (jobs, next_job) = jobs::rows(owed, now);
 
     let mut batch = Batch::default();
-    save_orders(&mut batch, before, world)?;
-    let levels = save_levels(&mut batch, before, world);
+    order_changes(before, world)?.write(&mut batch);
+    let (changes, levels) = level_changes(before, world);
+    changes.write(&mut batch);
     batch.insert::<EntryRow>(world.ledger.iter().map(Into::into).collect());
     batch.insert_with(&jobs::OWE, jobs);
     batch.run(tx).await?;
     Ok(Saved { levels, next_job })
+}
+
+/// New orders on levels that were not read under their locks, as they are gathered.
+#[derive(Default)]
+pub struct Placing {
+    orders: OrderChanges,
+    /// As they were known before.
+    levels: BTreeMap<LevelId, Level>,
+    ledger: Vec<EntryRow>,
+    jobs: Vec<JobRequest>,
+}
+
+/// New orders on levels that were not read under their locks, ready to be written.
+pub struct Placed {
+    batch: Batch,
+    /// The levels that are changed, as they will be.
+    pub levels: Vec<Level>,
+    /// The earliest job owed.
+    pub next_job: Option<Timestamp>,
+}
+
+impl Placing {
+    /// Notes a level as it is known now, before it is first changed.
+    pub fn note(&mut self, level: &Level) {
+        if !self.levels.contains_key(&level.id) {
+            self.levels.insert(level.id.clone(), level.clone());
+        }
+    }
+
+    /// Levels noted.
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Takes what a decision added to the world.
+    ///
+    /// # Errors
+    /// [`Error::Poison`] when that is more than orders, and nothing is taken.
+    pub fn take(&mut self, world: &mut World) -> Result<()> {
+        if !world.alerts.is_empty() {
+            return Err(Error::Poison("an alert needs more than what is known".into()));
+        }
+        for order in std::mem::take(&mut world.orders).values() {
+            self.orders.add(None, order)?;
+        }
+        self.ledger.extend(world.ledger.drain(..).map(|entry| EntryRow::from(&entry)));
+        self.jobs.append(&mut world.jobs);
+        Ok(())
+    }
+
+    /// With the levels as they are now.
+    pub fn close(self, levels: &BTreeMap<LevelId, Level>, now: Timestamp) -> Placed {
+        let changed = self.levels.iter().filter_map(|(id, was)| Some((was, levels.get(id)?)));
+        let changed: Vec<_> = changed.filter(|(was, is)| was != is).collect();
+        let rows = changed.iter().map(|(was, is)| (LevelRow::from(*was), LevelRow::from(*is)));
+        let (jobs, next_job) = jobs::rows(self.jobs, now);
+        let mut batch = Batch::default();
+        // First: every other group that writes orders has the locks of its levels by then.
+        batch.update_unread(rows.collect());
+        self.orders.write(&mut batch);
+        batch.insert(self.ledger);
+        batch.insert_with(&jobs::OWE, jobs);
+        let levels = changed.into_iter().map(|(_, is)| is.clone()).collect();
+        Placed { batch, levels, next_job }
+    }
+}
+
+impl Placed {
+    /// Writes it as a group. `None`: that was committed before.
+    ///
+    /// # Errors
+    /// [`Error::Retry`] when a level is not as it was known, or a name is taken.
+    pub async fn write(self, tx: &mut Tx, group: Opening) -> Result<Option<Begun>> {
+        group.write(tx, self.batch).await
+    }
 }
 
 /// New rows, and changed ones as they were and as they are.
@@ -62,10 +146,6 @@ struct Changes<T> {
 }
 
 impl<T: Table + Clone + PartialEq> Changes<T> {
-    fn none() -> Changes<T> {
-        Changes { new: Vec::new(), changed: Vec::new() }
-    }
-
     fn add(&mut self, was: Option<T>, is: T) {
         match was {
             None => self.new.push(is),
@@ -81,7 +161,14 @@ impl<T: Table + Clone + PartialEq> Changes<T> {
     }
 }
 
+impl<T> Default for Changes<T> {
+    fn default() -> Changes<T> {
+        Changes { new: Vec::new(), changed: Vec::new() }
+    }
+}
+
 /// Every order's differences, table by table.
+#[derive(Default)]
 struct OrderChanges {
     orders: Changes<OrderRow>,
     lines: Changes<LineRow>,
@@ -127,6 +214,23 @@ impl OrderChanges {
         self.events.extend(fresh.map(|e| EventRow::of(id, e)));
         Ok(())
     }
+
+    /// By the keys that two groups may both want to insert.
+    fn write(mut self, batch: &mut Batch) {
+        self.orders
+            .new
+            .sort_by(|a, b| (&a.channel, &a.external_id).cmp(&(&b.channel, &b.external_id)));
+        self.payments
+            .new
+            .sort_by(|a, b| (&a.payment_id, &a.channel).cmp(&(&b.payment_id, &b.channel)));
+        self.orders.write(batch);
+        self.payments.write(batch);
+        self.lines.write(batch);
+        self.holds.write(batch);
+        self.refunds.write(batch);
+        self.purchases.write(batch);
+        batch.insert(self.events);
+    }
 }
 
 /// Positions, from 1.
@@ -153,43 +257,20 @@ fn prefix<'a, T, K: PartialEq>(was: &'a [T], is: &'a [T], key: impl Fn(&'a T) ->
     was.len() <= is.len() && was.iter().zip(is).all(|(a, b)| key(a) == key(b))
 }
 
-fn save_orders(batch: &mut Batch, before: &Before, world: &World) -> Result<()> {
-    let mut changes = OrderChanges {
-        orders: Changes::none(),
-        lines: Changes::none(),
-        holds: Changes::none(),
-        payments: Changes::none(),
-        refunds: Changes::none(),
-        purchases: Changes::none(),
-        events: Vec::new(),
-    };
+fn order_changes(before: &Before, world: &World) -> Result<OrderChanges> {
+    let mut changes = OrderChanges::default();
     for (id, order) in &world.orders {
         let was = before.orders.get(id);
         if was != Some(order) {
             changes.add(was, order)?;
         }
     }
-    // By the keys that two groups may both want to insert.
-    changes
-        .orders
-        .new
-        .sort_by(|a, b| (&a.channel, &a.external_id).cmp(&(&b.channel, &b.external_id)));
-    changes
-        .payments
-        .new
-        .sort_by(|a, b| (&a.payment_id, &a.channel).cmp(&(&b.payment_id, &b.channel)));
-    changes.orders.write(batch);
-    changes.payments.write(batch);
-    changes.lines.write(batch);
-    changes.holds.write(batch);
-    changes.refunds.write(batch);
-    changes.purchases.write(batch);
-    batch.insert(changes.events);
-    Ok(())
+    Ok(changes)
 }
 
-fn save_levels(batch: &mut Batch, before: &Before, world: &World) -> Vec<LevelId> {
-    let mut changes = Changes::<LevelRow>::none();
+/// The levels that differ, and those whose figures do.
+fn level_changes(before: &Before, world: &World) -> (Changes<LevelRow>, Vec<LevelId>) {
+    let mut changes = Changes::<LevelRow>::default();
     let mut touched = Vec::new();
     for (id, level) in &world.levels {
         let was = before.levels.get(id);
@@ -201,12 +282,11 @@ fn save_levels(batch: &mut Batch, before: &Before, world: &World) -> Vec<LevelId
             }
         }
     }
-    changes.write(batch);
-    touched
+    (changes, touched)
 }
 
 async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
-    let mut changes = Changes::<SkuRow>::none();
+    let mut changes = Changes::<SkuRow>::default();
     let mut replaced: BTreeMap<&SkuKey, &Sku> = BTreeMap::new();
     for (key, sku) in &world.skus {
         let was = before.skus.get(key);
@@ -218,7 +298,7 @@ async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
             replaced.insert(key, sku);
         }
     }
-    let mut aliases = Changes::<AliasRow>::none();
+    let mut aliases = Changes::<AliasRow>::default();
     let row = |alias: &SkuKey, sku: &SkuKey| AliasRow { alias: alias.clone(), sku: sku.clone() };
     for (alias, sku) in &world.aliases {
         let was = before.aliases.get(alias);
@@ -239,7 +319,7 @@ async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
 }
 
 async fn save_suppliers(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
-    let mut changes = Changes::<SupplierRow>::none();
+    let mut changes = Changes::<SupplierRow>::default();
     for (id, paused) in &world.suppliers {
         let was = before.suppliers.get(id);
         changes.add(was.map(|p| SupplierRow::of(id, p)), SupplierRow::of(id, paused));

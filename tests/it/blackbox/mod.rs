@@ -7,6 +7,7 @@ mod bench;
 mod calm;
 mod cli;
 pub mod daemon;
+mod drafts;
 mod expiry;
 mod file;
 mod lists;

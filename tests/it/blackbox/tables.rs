@@ -205,9 +205,19 @@ pub enum Lock {
 
 impl Lock {
     pub async fn release(self) {
+        self.end("ROLLBACK".to_owned()).await;
+    }
+
+    /// With a change that is there once it is released.
+    pub async fn release_with(self, change: &str) {
+        self.end(format!("{change}; COMMIT")).await;
+    }
+
+    async fn end(self, text: String) {
+        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(text));
         match self {
-            Lock::File(mut c) => sqlx::raw_sql("ROLLBACK").execute(&mut c).await.map(drop),
-            Lock::Server(mut c) => sqlx::raw_sql("ROLLBACK").execute(&mut c).await.map(drop),
+            Lock::File(mut c) => sql.execute(&mut c).await.map(drop),
+            Lock::Server(mut c) => sql.execute(&mut c).await.map(drop),
         }
         .expect("given back");
     }

@@ -16,11 +16,13 @@ on_both!(
     what_is_over_is_deleted_in_parts,
 );
 
+/// How a group of this name begins, at one second after the epoch.
+pub fn opening(id: &str) -> groups::Opening {
+    groups::Opening { id: id.to_owned(), now: Some(at(1)), after: None }
+}
+
 async fn begin(db: &Db, id: &'static str) -> Result<bool, Error> {
-    db.transact(move |tx| {
-        Box::pin(async move { Ok(groups::begin_group(tx, id, Some(at(1)), None).await?.is_some()) })
-    })
-    .await
+    db.transact(move |tx| Box::pin(async move { Ok(opening(id).begin(tx).await?.is_some()) })).await
 }
 
 async fn a_group_is_committed_once(test: TestDb) {
@@ -38,7 +40,7 @@ async fn race(test: &TestDb, first_ends_in: Result<(), Error>) -> Result<bool, E
     let first = tokio::spawn(async move {
         db.transact::<_, Error, _>(move |tx| {
             Box::pin(async move {
-                assert!(groups::begin_group(tx, "g", Some(at(1)), None).await?.is_some());
+                assert!(opening("g").begin(tx).await?.is_some());
                 written.send(()).unwrap();
                 gone.await.unwrap();
                 ends_in

@@ -7,12 +7,12 @@ use stockhold::domain::command::Needs;
 use stockhold::domain::names::OrderId;
 use stockhold::domain::order::{Confirmation, Hold, HoldState, Order, State};
 use stockhold::storage::Error;
-use stockhold::storage::groups;
 use stockhold::storage::sql::Sql;
 use stockhold::storage::world;
 use tokio::sync::oneshot;
 
 use super::fixture::{entry, hold, unpaid, upstream, warehouse};
+use super::groups::opening;
 use super::{TestDb, at, clock, on_both};
 
 on_both!(
@@ -273,7 +273,7 @@ async fn writer(test: &TestDb, name: &'static str) -> Writer {
     let task = tokio::spawn(async move {
         db.transact(move |tx| {
             Box::pin(async move {
-                assert!(groups::begin_group(tx, name, Some(NOW), None).await?.is_some());
+                assert!(opening(name).begin(tx).await?.is_some());
                 tell.send(()).await.unwrap();
                 step.recv().await.unwrap();
                 let mut loaded = world::load(tx, &Needs::default(), NOW).await?;

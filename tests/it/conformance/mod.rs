@@ -2,6 +2,7 @@
 //! `STOCKHOLD_TEST_PG`; each test makes its own database). A missing server fails the suite.
 
 mod alerts;
+mod catalogue;
 mod checks;
 mod database;
 mod fixture;
