@@ -64,8 +64,7 @@ impl Writer {
     /// next, which was decided on it.
     async fn write_draft(&mut self, now: &mut Gathering) -> bool {
         self.queue.drafted_is_taken();
-        let next = self.known.draft(self.clock.now());
-        let draft = std::mem::replace(&mut now.draft, next);
+        let draft = std::mem::replace(&mut now.draft, Draft::empty());
         let (pending, closed) = self.known.close(draft, self.clock.now());
         let (group, replies) = self.group(pending);
         let mut writing = pin!(group.write(closed, self));

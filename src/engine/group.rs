@@ -46,8 +46,6 @@ enum Abort {
     Committed,
     /// The store was put back to an earlier state.
     Restored,
-    /// What a draft was decided on is not so any more.
-    Outdated,
 }
 
 impl From<storage::Error> for Abort {
@@ -104,7 +102,6 @@ impl Group {
                 Err(Abort::Storage(error)) => return Err(error),
                 Err(Abort::Restored) => return Err(writer.store.lose()),
                 Err(Abort::More(asks)) => self.widen(asks),
-                Err(Abort::Outdated) => return Err(storage::Error::Retry("outdated".into())),
             }
         }
     }
@@ -124,12 +121,9 @@ impl Group {
         async move {
             let run = db.transact(move |tx| {
                 Box::pin(async move {
-                    let Closed { results, committed, touched, placed, basis } = draft;
+                    let Closed { decided, placed, basis } = draft;
                     let begun = opening.write(tx, placed, basis).await?;
-                    put(
-                        &stash,
-                        Decided { begun_at: begun.at, results, committed, touched, read: None },
-                    );
+                    put(&stash, Decided { begun_at: begun.at, ..decided });
                     Ok(())
                 })
             });
@@ -141,8 +135,8 @@ impl Group {
                 }
                 Err(Abort::Storage(error)) => Err(error),
                 Err(Abort::Restored) => Err(store.lose()),
-                Err(_) => {
-                    Err(storage::Error::Retry("it was decided on what is not so any more".into()))
+                Err(Abort::More(_) | Abort::Unchanged(_) | Abort::Committed) => {
+                    Err(storage::Error::Retry("a draft is only written, and once".into()))
                 }
             }
         }
@@ -278,7 +272,10 @@ impl Opening {
         let opening = self.of(tx);
         let followed = opening.after.is_some();
         let begun = self.checked(followed, placed.write(tx, opening).await?)?;
-        if basis.holds(begun.at, begun.catalogue) { Ok(begun) } else { Err(Abort::Outdated) }
+        if basis.holds(begun.at, begun.catalogue) {
+            return Ok(begun);
+        }
+        Err(storage::Error::Retry("what it was decided on is not so any more".into()).into())
     }
 
     fn checked(&self, followed: bool, begun: Option<Begun>) -> Result<Begun, Abort> {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::group::Results;
+use super::group::{Decided, Results};
 use super::queue::{MAX_COMMANDS, MAX_LEVELS, Pending};
 use super::{Committed, Envelope, Reply, Touched};
 use crate::clock::{Span, Timestamp};
@@ -50,14 +50,13 @@ pub(super) struct Draft {
     pub pending: Vec<Pending>,
     results: Results,
     placing: Placing,
-    begun_at: Timestamp,
+    /// When the first was decided.
+    begun_at: Option<Timestamp>,
 }
 
 /// A draft that takes no more.
 pub(super) struct Closed {
-    pub results: Results,
-    pub committed: Committed,
-    pub touched: Touched,
+    pub decided: Decided,
     pub placed: Placed,
     pub basis: Basis,
 }
@@ -132,7 +131,7 @@ impl Known {
     }
 
     /// A first draft; `None` while none is to be tried.
-    pub(super) fn first_draft(&mut self, now: Timestamp) -> Option<Draft> {
+    pub(super) fn first_draft(&mut self) -> Option<Draft> {
         if self.resting > 0 {
             self.resting -= 1;
             return None;
@@ -140,22 +139,12 @@ impl Known {
         if self.is_full() {
             self.forget();
         }
-        Some(self.draft(now))
+        Some(Draft::empty())
     }
 
     /// It is time to begin anew.
     pub(super) fn is_full(&self) -> bool {
         self.world.levels.len() > MOST
-    }
-
-    /// A draft of nothing yet.
-    pub(super) fn draft(&self, now: Timestamp) -> Draft {
-        Draft {
-            pending: Vec::with_capacity(USUAL),
-            results: Results::with_capacity(USUAL),
-            placing: Placing::default(),
-            begun_at: now,
-        }
     }
 
     /// Decides one more command, which leaves what is known as it would be then; or hands it back, to be
@@ -177,6 +166,7 @@ impl Known {
             {
                 draft.results.push(Ok(Reply::Outcome(Outcome::Order { order, touch })));
                 draft.pending.push(pending);
+                draft.begun_at.get_or_insert(now);
                 return None;
             }
             Ok(_) => self.world.rollback(),
@@ -211,18 +201,23 @@ impl Known {
             ..Touched::default()
         };
         let levels = placed.levels.iter().map(|level| level.id.clone()).collect();
-        let closed = Closed {
-            results: draft.results,
-            committed: Committed { levels, next_job: placed.next_job },
-            touched,
-            placed,
-            basis: Basis { catalogue: self.catalogue, at: draft.begun_at },
-        };
-        (draft.pending, closed)
+        let committed = Committed { levels, next_job: placed.next_job };
+        let decided = Decided { results: draft.results, committed, touched, ..Decided::default() };
+        let basis = Basis { catalogue: self.catalogue, at: draft.begun_at.unwrap_or(now) };
+        (draft.pending, Closed { decided, placed, basis })
     }
 }
 
 impl Draft {
+    pub(super) fn empty() -> Draft {
+        Draft {
+            pending: Vec::with_capacity(USUAL),
+            results: Results::with_capacity(USUAL),
+            placing: Placing::default(),
+            begun_at: None,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }

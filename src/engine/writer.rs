@@ -45,7 +45,7 @@ impl Writer {
     pub(super) async fn run(mut self) -> Result<(), &'static str> {
         while let Some(group) = self.queue.next_group().await {
             let plain = group.iter().all(|pending| plain(&pending.envelope).is_some());
-            let draft = if plain { self.known.first_draft(self.clock.now()) } else { None };
+            let draft = if plain { self.known.first_draft() } else { None };
             let left = match draft {
                 Some(draft) => self.write_drafts(draft, group).await,
                 None => group,

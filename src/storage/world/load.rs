@@ -83,7 +83,7 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
     ] {
         levels.extend(asked.iter().cloned());
     }
-    world.levels = lock_levels(tx, &levels).await?;
+    world.levels = read_levels(tx, &LOCK_LEVELS, &levels).await?;
 
     orders::add_rest(tx, &mut orders).await?;
     world.orders = orders;
@@ -106,8 +106,7 @@ pub async fn catalogue(tx: &mut Tx, asked: &BTreeSet<SkuKey>) -> Result<(i64, Wo
     let mut world = World::default();
     let version: Option<(i64,)> = tx.first(&CATALOGUE, Vec::new()).await?;
     let levels = find::skus(tx, asked, &mut world).await?;
-    let rows: Vec<LevelRow> = tx.all(&LEVELS, vec![list(&levels)]).await?;
-    world.levels = rows.into_iter().map(|row| (row.id.clone(), row.into())).collect();
+    world.levels = read_levels(tx, &LEVELS, &levels).await?;
     suppliers(tx, None, &mut world).await?;
     Ok((version.map_or(0, |(version,)| version), world))
 }
@@ -124,11 +123,15 @@ async fn lock_orders(
     Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
-async fn lock_levels(tx: &mut Tx, ids: &BTreeSet<LevelId>) -> Result<BTreeMap<LevelId, Level>> {
+async fn read_levels(
+    tx: &mut Tx,
+    sql: &'static Sql,
+    ids: &BTreeSet<LevelId>,
+) -> Result<BTreeMap<LevelId, Level>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows: Vec<LevelRow> = tx.all(&LOCK_LEVELS, vec![list(ids)]).await?;
+    let rows: Vec<LevelRow> = tx.all(sql, vec![list(ids)]).await?;
     Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
 }
 
