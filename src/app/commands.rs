@@ -68,7 +68,11 @@ fn with_runtime_and_log(filter: &str, work: impl Future<Output = Outcome>) -> Ou
     telemetry::init(filter).map_err(|e| e.to_string())?;
     // An HTTP client without an installed provider would panic; a second installation is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Answers of the database come from outside of the runtime, and many wait for each.
+        .global_queue_interval(4)
+        .build();
     runtime.map_err(|e| format!("the runtime cannot be started: {e}"))?.block_on(work)
 }
 

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -44,8 +43,7 @@ impl Daemon {
         clock: Clock,
         life: &Lifecycle,
     ) -> Result<Daemon, String> {
-        let listener = TcpListener::bind(settings.server.listen)
-            .await
+        let listener = http::listen(settings.server.listen)
             .map_err(|e| format!("cannot listen on {}: {e}", settings.server.listen))?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
         let store = store::open(settings, &clock).await.map_err(|e| e.to_string())?;

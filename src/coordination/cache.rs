@@ -210,7 +210,7 @@ impl Cache {
 /// Without what availability is not made of. The lag is the largest sample: the others are let go.
 fn slim(level: Level) -> Level {
     let lag_samples = level.lag_samples.iter().max().copied().into_iter().collect();
-    Level { lag_samples, lock: ItemLock::default(), ..level }
+    Level { lag_samples, lock: ItemLock::default(), revision: 0, ..level }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Job {
-    /// Everything whose deadline is within this whole second (or before).
+    /// Everything whose deadline is within the second that ends then.
     Deadline { second: i64 },
     /// Ask the supplier about one item and decide the orders that wait on it.
     Confirm { level: LevelId },

@@ -70,6 +70,8 @@ pub struct Level {
     /// Not orderable until ops clear it (the seller closed a purchase of it); since when.
     pub blocked_at: Option<Timestamp>,
     pub lock: ItemLock,
+    /// Rises with every change that is stored, whatever is changed.
+    pub revision: i64,
 }
 
 /// A change of a level's figures.
@@ -107,6 +109,7 @@ impl Level {
             closed: None,
             blocked_at: None,
             lock: ItemLock::default(),
+            revision: 0,
         }
     }
 

@@ -64,9 +64,9 @@ impl Writer {
     /// next, which was decided on it.
     async fn write_draft(&mut self, now: &mut Gathering) -> bool {
         self.queue.drafted_is_taken();
-        let draft = std::mem::replace(&mut now.draft, Draft::empty());
-        let (pending, closed) = self.known.close(draft, self.clock.now());
-        let (group, replies) = self.group(pending);
+        let mut draft = std::mem::replace(&mut now.draft, Draft::empty());
+        let (group, replies) = self.group(std::mem::take(&mut draft.pending));
+        let closed = self.known.close(draft, self.clock.now());
         let mut writing = pin!(group.write(closed, self));
         let written = loop {
             self.gather(now);

@@ -112,16 +112,16 @@ impl Group {
     /// The database's; `Retry` and `Poison` mean that it is to be decided under locks.
     pub(super) fn write(
         &self,
-        draft: Closed,
+        draft: Result<Closed, storage::Error>,
         writer: &Writer,
     ) -> impl Future<Output = Result<Decided, storage::Error>> + 'static {
         let (db, store) = (writer.db.clone(), writer.store.clone());
         let (id, opening) = (self.id.clone(), self.opening(writer));
         let (stash, stashed) = (Arc::clone(&self.stash), Arc::clone(&self.stash));
         async move {
+            let Closed { decided, placed, basis } = draft?;
             let run = db.transact(move |tx| {
                 Box::pin(async move {
-                    let Closed { decided, placed, basis } = draft;
                     let begun = opening.write(tx, placed, basis).await?;
                     put(&stash, Decided { begun_at: begun.at, ..decided });
                     Ok(())
@@ -223,7 +223,7 @@ impl Attempt {
             let decided = Decided { results, touched, ..Decided::default() };
             return Err(Abort::Unchanged(Box::new(decided)));
         }
-        let saved = storage::world::save(tx, &before, &world, now).await?;
+        let saved = storage::world::save(tx, &before, &mut world, now).await?;
         groups::keep(tx, deciding.new, now).await?;
         let touched = Touched {
             levels: before.changed_levels(&world).cloned().collect(),

@@ -3,7 +3,7 @@
 //! written, and the whole draft is written once that has committed.
 //!
 //! What must hold: nothing known is trusted. A draft is written only if the catalogue is still of the
-//! version that was read, each level is still in every column as it was known, and no name of the orders
+//! version that was read, each level is still of the revision that is known, and no name of the orders
 //! is taken; otherwise all of it is decided again under locks. Only orders that are created are decided
 //! so: what would be refused, is paid already, or may be there already, is decided under locks.
 
@@ -21,7 +21,10 @@ use crate::domain::order::State;
 use crate::domain::outcome::{Outcome, Touch};
 use crate::domain::policy::Policy;
 use crate::domain::world::World;
-use crate::storage::world::{Placed, Placing};
+use crate::storage::{
+    self,
+    world::{Placed, Placing},
+};
 
 /// When so many levels are known (about a kilobyte each, with its SKU) they are forgotten.
 const MOST: usize = 100_000;
@@ -192,9 +195,13 @@ impl Known {
         levels.filter_map(|s| self.world.levels.get(&s.level)).for_each(|l| placing.note(l));
     }
 
-    /// Ends a draft.
-    pub(super) fn close(&self, draft: Draft, now: Timestamp) -> (Vec<Pending>, Closed) {
-        let placed = draft.placing.close(&self.world.levels, now);
+    /// Ends a draft, which leaves what is known as it will be when that is written.
+    ///
+    /// # Errors
+    /// When it changes more than it may.
+    pub(super) fn close(&mut self, draft: Draft, now: Timestamp) -> storage::Result<Closed> {
+        let Draft { results, placing, begun_at, .. } = draft;
+        let placed = placing.close(&mut self.world.levels, now)?;
         let touched = Touched {
             levels: placed.levels.clone(),
             read_at: Some(Instant::now()),
@@ -202,9 +209,9 @@ impl Known {
         };
         let levels = placed.levels.iter().map(|level| level.id.clone()).collect();
         let committed = Committed { levels, next_job: placed.next_job };
-        let decided = Decided { results: draft.results, committed, touched, ..Decided::default() };
-        let basis = Basis { catalogue: self.catalogue, at: draft.begun_at.unwrap_or(now) };
-        (draft.pending, Closed { decided, placed, basis })
+        let decided = Decided { results, committed, touched, ..Decided::default() };
+        let basis = Basis { catalogue: self.catalogue, at: begun_at.unwrap_or(now) };
+        Ok(Closed { decided, placed, basis })
     }
 }
 

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::middleware;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -118,6 +118,21 @@ fn routed(app: Shared) -> Router {
         .method_not_allowed_fallback(|| async { Problem::no_such_method() })
         .layer(middleware::from_fn_with_state(Arc::clone(&app), request::observe))
         .with_state(app)
+}
+
+/// Connections that may wait to be accepted (and no more than the system allows). Who finds no room asks
+/// again after a second: a sale opens with a thousand at once.
+const BACKLOG: u32 = 4096;
+
+/// Listens on an address.
+///
+/// # Errors
+/// The system's.
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(cfg!(unix))?; // as `TcpListener::bind` does
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `shutdown` resolves: then nothing new is accepted, and requests under way finish.

@@ -1,7 +1,8 @@
-//! What surrounds every request: its id, its span, its caller, its metrics, and that a panic is an
+//! What surrounds every request: its id, its name in the log, its caller, its metrics, and that a panic is an
 //! answer. One layer for all of it: each costs as much as reading the request.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -9,57 +10,64 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use tracing::Instrument;
 
+use super::Shared;
+use super::auth::{self, Caller};
 use super::problem::{Code, Problem};
-use super::{Shared, auth};
+use crate::telemetry;
 
 /// Names a request in its answer and in the logs.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Runs a request inside its span and answers under its id, whatever happens in it.
-pub async fn observe(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
-    let id = given_id(&request).unwrap_or_else(|| app.ids.next(app.clock.now()));
-    let method = request.method().clone();
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or_else(|| "unmatched".to_owned(), |route| route.as_str().to_owned());
-    let caller = app.keys.caller(request.headers());
-    let span = tracing::info_span!(
-        "request",
-        "request.id" = %id,
-        "http.method" = %method,
-        "http.route" = %route,
-        "api_key.name" = caller.as_ref().map(|caller| &*caller.name),
-    );
+/// Answers a request under its id, whatever happens in it; every line that is logged meanwhile names it.
+pub async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let started = Instant::now();
+    let id = given_id(&request).unwrap_or_else(|| app.ids.next(app.clock.now()));
+    let header = HeaderValue::from_str(&id);
+    let method = request.method().clone();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let caller = app.keys.caller(request.headers());
+    let named = telemetry::Request {
+        id,
+        method: method.to_string(),
+        route: route.to_owned(),
+        key: caller.as_ref().map(|caller| Arc::clone(&caller.name)),
+    };
+    let answering = answer(&app, caller, request, next, started);
+    let (mut response, code) = telemetry::REQUEST.scope(named, answering).await;
+    if let Ok(id) = header {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    let status = response.status().as_u16();
+    super::metrics::record(method.as_str(), route, status, code, started.elapsed());
+    response
+}
+
+/// The answer, with its problem's code.
+async fn answer(
+    app: &Shared,
+    caller: Option<Caller>,
+    mut request: Request,
+    next: Next,
+    started: Instant,
+) -> (Response, &'static str) {
     let answering = async {
-        match auth::check(&app, caller, &mut request).await {
+        match auth::check(app, caller, &mut request).await {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         }
     };
-    let mut response = AssertUnwindSafe(answering)
-        .catch_unwind()
-        .instrument(span.clone())
-        .await
-        .unwrap_or_else(|panic| span.in_scope(|| panicked(panic.as_ref())));
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
-    let status = response.status().as_u16();
+    let caught = AssertUnwindSafe(answering).catch_unwind().await;
+    let response = caught.unwrap_or_else(|panic| panicked(panic.as_ref()));
     let code = response.extensions().get::<Code>().map_or("", |code| code.0);
-    span.in_scope(|| {
-        tracing::debug!(
-            "http.status" = status,
-            "problem.code" = code,
-            "duration.micros" = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            "answered"
-        );
-    });
-    super::metrics::record(method.as_str(), &route, status, code, started.elapsed());
-    response
+    tracing::debug!(
+        "http.status" = response.status().as_u16(),
+        "problem.code" = code,
+        "duration.micros" = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        "answered"
+    );
+    (response, code)
 }
 
 /// The caller's id, when it is short and harmless in a log.

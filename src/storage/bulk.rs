@@ -26,7 +26,6 @@ use super::table::{Column, Table};
 pub struct Texts {
     insert: Bulk,
     update: Bulk,
-    update_unread: Bulk,
 }
 
 /// Rows in one SQLite statement: few sizes, so that few statements are prepared, and none much too large.
@@ -65,7 +64,7 @@ impl Bulk {
     }
 
     /// An UPDATE by key, of the rows whose guard columns are what they were.
-    fn update<T: Table>(guard: Guard) -> Bulk {
+    fn update<T: Table>() -> Bulk {
         let assignments = T::COLUMNS
             .iter()
             .map(|(name, _)| *name)
@@ -74,11 +73,11 @@ impl Bulk {
             .collect::<Vec<_>>()
             .join(", ");
         let same = T::KEY.iter().map(|k| format!("t.{k} = u.{k}"));
-        let guarded = guards::<T>(guard)
+        let guarded = guards::<T>()
             .map(|(_, (name, _))| format!("t.{name} IS NOT DISTINCT FROM u.was_{name}"));
         let conditions = same.chain(guarded).collect::<Vec<_>>().join(" AND ");
         let own = T::COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-        let was = guards::<T>(guard).map(|(_, (name, kind))| (format!("was_{name}"), kind));
+        let was = guards::<T>().map(|(_, (name, kind))| (format!("was_{name}"), kind));
         Bulk::new::<T>(
             own.chain(was).collect(),
             Kind::Update(format!("UPDATE {} AS t SET {assignments} FROM (", T::NAME)),
@@ -169,38 +168,21 @@ impl Bulk {
 
 impl Texts {
     pub fn of<T: Table>() -> Texts {
-        Texts {
-            insert: Bulk::insert::<T>(""),
-            update: Bulk::update::<T>(Guard::Declared),
-            update_unread: Bulk::update::<T>(Guard::Whole),
-        }
+        Texts { insert: Bulk::insert::<T>(""), update: Bulk::update::<T>() }
     }
 }
 
-/// What an update compares with what it was.
-#[derive(Clone, Copy)]
-enum Guard {
-    /// The table's guard columns: enough when the row was read under its lock.
-    Declared,
-    /// Every column.
-    Whole,
-}
-
 /// The guard columns with their places.
-fn guards<T: Table>(guard: Guard) -> impl Iterator<Item = (usize, Column)> {
-    let guards = move |name: &str| match guard {
-        Guard::Declared => T::GUARD.contains(&name),
-        Guard::Whole => !T::KEY.contains(&name),
-    };
-    T::COLUMNS.iter().copied().enumerate().filter(move |(_, (name, _))| guards(name))
+fn guards<T: Table>() -> impl Iterator<Item = (usize, Column)> {
+    T::COLUMNS.iter().copied().enumerate().filter(|(_, (name, _))| T::GUARD.contains(name))
 }
 
 /// Rows as they shall be, each followed by what its guards were.
-fn guarded<T: Table>(changes: Vec<(T, T)>, guard: Guard) -> Vec<Vec<Cell>> {
+fn guarded<T: Table>(changes: Vec<(T, T)>) -> Vec<Vec<Cell>> {
     let rows = changes.into_iter().map(|(was, row)| {
         let was = was.cells();
         let mut cells = row.cells();
-        cells.extend(guards::<T>(guard).filter_map(|(i, _)| was.get(i).cloned()));
+        cells.extend(guards::<T>().filter_map(|(i, _)| was.get(i).cloned()));
         cells
     });
     rows.collect()
@@ -231,12 +213,7 @@ impl Batch {
 
     /// Updates rows by their key, each given as it was and as it shall be.
     pub fn update<T: Table>(&mut self, changes: Vec<(T, T)>) {
-        self.add(&T::texts().update, guarded(changes, Guard::Declared));
-    }
-
-    /// Updates rows that were not read under their locks: the whole row must be as it was.
-    pub fn update_unread<T: Table>(&mut self, changes: Vec<(T, T)>) {
-        self.add(&T::texts().update_unread, guarded(changes, Guard::Whole));
+        self.add(&T::texts().update, guarded(changes));
     }
 
     fn add(&mut self, bulk: &'static Bulk, rows: Vec<Vec<Cell>>) {

@@ -388,6 +388,8 @@ fn open_postgres(url: &str, options: &Options) -> Result<Pools> {
             ("enable_bitmapscan", "off"),
             ("enable_hashjoin", "off"),
             ("enable_mergejoin", "off"),
+            // So a plan that fits the values given now is no better, and takes long to find each time.
+            ("plan_cache_mode", "force_generic_plan"),
             ("jit", "off"),
             ("lock_timeout", "10s"),
             ("statement_timeout", "15s"),

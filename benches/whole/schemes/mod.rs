@@ -79,7 +79,7 @@ pub async fn serve(kind: Kind, database: &str, redis: &str) -> Result<(), Failur
         .route("/v1/orders", post(place))
         .route("/v1/skus/{sku}/availability", get(availability))
         .with_state(scheme);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let listener = stockhold::http::listen(([127, 0, 0, 1], 0).into())?;
     println!("{kind:?} serves http://{}", listener.local_addr()?);
     std::io::stdout().flush()?;
     Ok(axum::serve(listener, router).await?)

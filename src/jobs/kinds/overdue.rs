@@ -27,10 +27,11 @@ const SAMPLES: usize = 10;
 /// The one subject of `release_failing`.
 const SUBJECT: &str = "deadlines";
 
-/// The first line of defence: what is due in this second, or before.
+/// The first line of defence: what is due in this second. What was due before has a job of its own, or is
+/// the sweep's: several jobs that each end all that is overdue would only send the same orders.
 pub async fn deadline(run: &Run<'_>, second: i64) -> Result<Answer, Stop> {
     let due = Timestamp::from_secs(second);
-    let tally = end_all(run, due).await?;
+    let tally = end_all(run, Some(due - Span::secs(1)), due).await?;
     metrics::counter!("stockhold_deadlines_ended_total", "by" => "deadline").increment(tally.ended);
     match tally.early {
         // The database's clock is behind ours: its word counts.
@@ -42,7 +43,7 @@ pub async fn deadline(run: &Run<'_>, second: i64) -> Result<Answer, Stop> {
 /// The second line of defence: everything.
 pub async fn sweep(run: &Run<'_>) -> Result<Answer, Stop> {
     let now = run.now();
-    let tally = end_all(run, now).await?;
+    let tally = end_all(run, None, now).await?;
     metrics::counter!("stockhold_deadlines_ended_total", "by" => "scan").increment(tally.ended);
     if tally.ended > 0 {
         tracing::info!(orders = tally.ended, "the sweep ended what its deadline job had not");
@@ -87,10 +88,10 @@ impl Tally {
     }
 }
 
-/// Ends whatever has a deadline at or before `until`.
-async fn end_all(run: &Run<'_>, until: Timestamp) -> Result<Tally, Stop> {
+/// Ends whatever has a deadline at or before `until`, and not before `from`.
+async fn end_all(run: &Run<'_>, from: Option<Timestamp>, until: Timestamp) -> Result<Tally, Stop> {
     let mut tally = Tally::default();
-    let mut after = None;
+    let mut after = from.map(|from| (from, OrderId::from("")));
     loop {
         let page = store::overdue_orders(&run.deps.db, until, after.clone(), PAGE).await?;
         let Some(last) = page.last().cloned() else {

@@ -179,8 +179,8 @@ impl From<SupplierRow> for (SourceId, Paused) {
 }
 
 table! {
-    /// An update compares the version, which rises with every change of a figure.
-    "levels" LevelRow key(id) guard(version) {
+    /// An update compares the revision, which rises with every change.
+    "levels" LevelRow key(id) guard(revision) {
         id: LevelId,
         source: SourceId,
         kind: Kind,
@@ -200,6 +200,23 @@ table! {
         lock_token: i64,
         lock_until: Option<Timestamp>,
         lock_owner: Option<String>,
+        revision: i64,
+    }
+}
+
+table! {
+    /// What a new order changes of a level.
+    "levels" HeldRow key(id) guard(revision) {
+        id: LevelId,
+        held: i64,
+        version: i64,
+        revision: i64,
+    }
+}
+
+impl From<&Level> for HeldRow {
+    fn from(l: &Level) -> HeldRow {
+        HeldRow { id: l.id.clone(), held: l.held, version: l.version, revision: l.revision }
     }
 }
 
@@ -226,6 +243,7 @@ impl From<&Level> for LevelRow {
             lock_token: l.lock.token,
             lock_until: l.lock.until,
             lock_owner: l.lock.owner.clone(),
+            revision: l.revision,
         }
     }
 }
@@ -251,6 +269,7 @@ impl From<LevelRow> for Level {
                 .map(|(from_quantity, since)| Closed { from_quantity, since }),
             blocked_at: r.blocked_at,
             lock: ItemLock { token: r.lock_token, until: r.lock_until, owner: r.lock_owner },
+            revision: r.revision,
         }
     }
 }

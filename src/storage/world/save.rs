@@ -20,7 +20,9 @@ use crate::storage::groups::{Begun, Opening};
 use crate::storage::rows::order::{
     EventRow, HoldRow, LineRow, OrderRow, PaymentRow, PurchaseRow, RefundRow,
 };
-use crate::storage::rows::stock::{AliasRow, EntryRow, LevelRow, SkuRow, SourceRow, SupplierRow};
+use crate::storage::rows::stock::{
+    AliasRow, EntryRow, HeldRow, LevelRow, SkuRow, SourceRow, SupplierRow,
+};
 use crate::storage::sql::{list, texts};
 use crate::storage::table::Table;
 use crate::storage::{alerts, jobs};
@@ -40,11 +42,21 @@ pub struct Saved {
     pub next_job: Option<Timestamp>,
 }
 
-/// Saves the world; `before` is what it was loaded as.
+/// Saves the world; `before` is what it was loaded as. Levels that are changed get their next revision.
 ///
 /// # Errors
 /// [`Error::Retry`] when another was faster, [`Error::Poison`] when the data refuses it.
-pub async fn save(tx: &mut Tx, before: &Before, world: &World, now: Timestamp) -> Result<Saved> {
+pub async fn save(
+    tx: &mut Tx,
+    before: &Before,
+    world: &mut World,
+    now: Timestamp,
+) -> Result<Saved> {
+    for level in world.levels.values_mut() {
+        if before.levels.get(&level.id).is_some_and(|was| was != level) {
+            level.revision = next(level.revision)?;
+        }
+    }
     if before.has_other_catalogue(world) {
         let _: Option<(i64,)> = tx.first(&LOCK_CATALOGUE, Vec::new()).await?;
         save_skus(tx, before, world).await?;
@@ -112,20 +124,31 @@ impl Placing {
         Ok(())
     }
 
-    /// With the levels as they are now.
-    pub fn close(self, levels: &BTreeMap<LevelId, Level>, now: Timestamp) -> Placed {
-        let changed = self.levels.iter().filter_map(|(id, was)| Some((was, levels.get(id)?)));
-        let changed: Vec<_> = changed.filter(|(was, is)| was != is).collect();
-        let rows = changed.iter().map(|(was, is)| (LevelRow::from(*was), LevelRow::from(*is)));
+    /// With the levels as they are now, which get their next revision.
+    ///
+    /// # Errors
+    /// [`Error::Poison`] when more than what is held was changed of a level.
+    pub fn close(self, levels: &mut BTreeMap<LevelId, Level>, now: Timestamp) -> Result<Placed> {
+        let (mut rows, mut changed) = (Vec::new(), Vec::new());
+        for was in self.levels.into_values() {
+            let Some(is) = levels.get_mut(&was.id).filter(|is| **is != was) else { continue };
+            is.revision = next(is.revision)?;
+            let row = HeldRow::from(&was);
+            let (held, version, revision) = (is.held, is.version, is.revision);
+            if (Level { held, version, revision, ..was }) != *is {
+                return Err(Error::Poison(format!("an order changes more of level {}", is.id)));
+            }
+            rows.push((row, HeldRow::from(&*is)));
+            changed.push(is.clone());
+        }
         let (jobs, next_job) = jobs::rows(self.jobs, now);
         let mut batch = Batch::default();
         // First: every other group that writes orders has the locks of its levels by then.
-        batch.update_unread(rows.collect());
+        batch.update(rows);
         self.orders.write(&mut batch);
         batch.insert(self.ledger);
         batch.insert_with(&jobs::OWE, jobs);
-        let levels = changed.into_iter().map(|(_, is)| is.clone()).collect();
-        Placed { batch, levels, next_job }
+        Ok(Placed { batch, levels: changed, next_job })
     }
 }
 
@@ -231,6 +254,10 @@ impl OrderChanges {
         self.purchases.write(batch);
         batch.insert(self.events);
     }
+}
+
+fn next(revision: i64) -> Result<i64> {
+    revision.checked_add(1).ok_or_else(|| Error::Poison("no revision is left".into()))
 }
 
 /// Positions, from 1.

@@ -278,7 +278,7 @@ async fn writer(test: &TestDb, name: &'static str) -> Writer {
                 step.recv().await.unwrap();
                 let mut loaded = world::load(tx, &Needs::default(), NOW).await?;
                 loaded.world.ledger.push(entry(&warehouse(), name, 1));
-                world::save(tx, &loaded.before, &loaded.world, NOW).await?;
+                world::save(tx, &loaded.before, &mut loaded.world, NOW).await?;
                 tell.send(()).await.unwrap();
                 step.recv().await.unwrap();
                 Ok(())

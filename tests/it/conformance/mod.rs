@@ -130,7 +130,7 @@ impl TestDb {
             Box::pin(async move {
                 let mut loaded = world::load(tx, &needs, now).await?;
                 f(&mut loaded.world);
-                world::save(tx, &loaded.before, &loaded.world, now).await
+                world::save(tx, &loaded.before, &mut loaded.world, now).await
             })
         })
         .await

@@ -194,7 +194,7 @@ async fn a_hold_ends_once(test: TestDb) {
                 let order = world.order_mut(&OrderId::from("o2")).unwrap();
                 order.holds[0].state = HoldState::Released;
                 order.holds[0].ended_at = Some(NOW);
-                world::save(tx, &stale.before, &world, NOW).await
+                world::save(tx, &stale.before, &mut world, NOW).await
             })
         })
         .await;
@@ -217,7 +217,7 @@ async fn a_level_is_saved_only_on_the_version_it_was_loaded_with(test: TestDb) {
             Box::pin(async move {
                 let mut world = stale.world;
                 world.shift(entry(&warehouse(), "placed", 1)).unwrap();
-                world::save(tx, &stale.before, &world, NOW).await
+                world::save(tx, &stale.before, &mut world, NOW).await
             })
         })
         .await;
@@ -302,7 +302,7 @@ async fn two_pauses_of_one_sku_do_not_overwrite_each_other(test: TestDb) {
                 let mut paused = sku();
                 paused.paused.buying = paused.paused.selling.clone();
                 world.put_sku(paused);
-                world::save(tx, &stale.before, &world, NOW).await
+                world::save(tx, &stale.before, &mut world, NOW).await
             })
         })
         .await;
