@@ -1,7 +1,8 @@
 //! Bulk writes: many rows of a table in one statement (SQLite: `VALUES`, in a few fixed sizes filled up
 //! with empty rows, so that a handful of prepared statements serves groups of every size; PostgreSQL: a
 //! column array each, unnested side by side), and many such statements in one round trip ([`Batch`]).
-//! Columns that are empty in all new rows are left out: their defaults are to be empty.
+//! Columns that are empty in all new rows are left out (their defaults are to be empty), and what is alike
+//! in all rows of a larger INSERT is given once.
 //!
 //! What must hold: every bulk write compares the rows it touched with the rows it was given, and an
 //! update also compares the guard columns with what they were, so that each is a compare-and-set.
@@ -36,6 +37,22 @@ const LARGEST: usize = 256;
 /// Columns, each by its place, as bits.
 type Places = u64;
 
+/// What a statement is given of its rows: which columns at all, and which of them once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Shape {
+    used: Places,
+    alike: Places,
+}
+
+/// In fewer rows many a column is alike by chance.
+const ALIKE_FROM: usize = 8;
+/// So many choices of columns that are alike are kept for a table: each is one more text to prepare.
+const CHOICES: usize = 4;
+
+fn has(places: Places, place: usize) -> bool {
+    places >> place & 1 == 1
+}
+
 /// A statement around a SELECT of the rows that it is given.
 pub struct Bulk {
     table: &'static str,
@@ -44,8 +61,10 @@ pub struct Bulk {
     columns: Vec<(String, Type)>,
     kind: Kind,
     after: String,
-    /// SQLite's texts by their size and columns, made when they are first used.
-    sqlite: RwLock<HashMap<(usize, Places), Arc<str>>>,
+    /// Columns that were found alike.
+    choices: RwLock<Vec<Places>>,
+    /// SQLite's texts by their size and shape, made when they are first used.
+    sqlite: RwLock<HashMap<(usize, Shape), Arc<str>>>,
 }
 
 /// What stands before the SELECT.
@@ -87,29 +106,38 @@ impl Bulk {
 
     fn new<T: Table>(columns: Vec<(String, Type)>, kind: Kind, after: String) -> Bulk {
         // `table!` takes no fewer than one key.
-        Bulk { table: T::NAME, key: T::KEY[0], columns, kind, after, sqlite: RwLock::default() }
+        let key = T::KEY[0];
+        let (choices, sqlite) = (RwLock::default(), RwLock::default());
+        Bulk { table: T::NAME, key, columns, kind, after, choices, sqlite }
     }
 
-    /// The columns that are not empty in all of these rows, or cannot be left out.
-    fn used(&self, rows: &[Vec<Cell>]) -> Places {
+    fn shape(&self, rows: &[Vec<Cell>]) -> Shape {
         let all = (0..self.columns.len()).fold(0, |places, i| places | 1 << i);
         if matches!(self.kind, Kind::Update(_)) {
-            return all;
+            return Shape { used: all, alike: 0 };
         }
-        let mut used = 0;
-        for row in rows {
-            if used == all {
-                break;
-            }
-            for (i, cell) in row.iter().enumerate() {
-                used |= Places::from(!matches!(cell, Cell::Null)) << i;
-            }
+        let used = used(rows, all);
+        let alike = if rows.len() < ALIKE_FROM { 0 } else { self.choice(used & alike(rows, all)) };
+        Shape { used, alike }
+    }
+
+    /// Of these columns, which are alike, those that have been before, if they are most of them.
+    fn choice(&self, alike: Places) -> Places {
+        let (key, _) = self.columns(alike).find(|(_, (name, _))| name == self.key).unzip();
+        let alike = key.map_or(alike, |key| alike & !(1 << key));
+        let fits = |choice: &&Places| **choice & !alike == 0;
+        let choices = self.choices.read().unwrap_or_else(PoisonError::into_inner);
+        let best = choices.iter().filter(fits).max_by_key(|choice| choice.count_ones()).copied();
+        if best == Some(alike) || choices.len() >= CHOICES {
+            return best.unwrap_or(0);
         }
-        used
+        drop(choices);
+        self.choices.write().unwrap_or_else(PoisonError::into_inner).push(alike);
+        alike
     }
 
     fn columns(&self, used: Places) -> impl Iterator<Item = (usize, &(String, Type))> {
-        self.columns.iter().enumerate().filter(move |(i, _)| used >> i & 1 == 1)
+        self.columns.iter().enumerate().filter(move |(i, _)| has(used, *i))
     }
 
     fn names(&self, used: Places) -> String {
@@ -129,41 +157,83 @@ impl Bulk {
         SIZES.into_iter().find(|size| *size >= rows).unwrap_or(LARGEST)
     }
 
-    /// SQLite's text for so many rows. Empty rows are passed over; that there is a WHERE also tells
-    /// SQLite that an ON behind it is no join's.
-    fn sqlite(&self, size: usize, used: Places) -> Arc<str> {
+    /// SQLite's text for so many rows, whose parameters come row by row, then what is alike. Empty rows are
+    /// passed over; that there is a WHERE also tells SQLite that an ON behind it is no join's.
+    fn sqlite(&self, size: usize, shape: Shape) -> Arc<str> {
         let known = self.sqlite.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = known.get(&(size, used)) {
+        if let Some(text) = known.get(&(size, shape)) {
             return Arc::clone(text);
         }
         drop(known);
-        let names = self.names(used);
-        let row = format!("({})", vec!["?"; self.columns(used).count()].join(", "));
+        let Shape { used, alike } = shape;
+        let given = self.names(used & !alike);
+        let row = format!("({})", vec!["?"; self.columns(used & !alike).count()].join(", "));
         let rows = vec![row; size].join(", ");
-        let (before, Bulk { key, after, .. }) = (self.before(&names), self);
+        let value = |(i, (name, _)): (usize, &(String, _))| {
+            if has(alike, i) { "?".to_owned() } else { name.clone() }
+        };
+        let values = self.columns(used).map(value).collect::<Vec<_>>().join(", ");
+        let (before, Bulk { key, after, .. }) = (self.before(&self.names(used)), self);
         let text: Arc<str> = format!(
-            "WITH r({names}) AS (VALUES {rows}) \
-             {before}SELECT {names} FROM r WHERE {key} IS NOT NULL{after}; "
+            "WITH r({given}) AS (VALUES {rows}) \
+             {before}SELECT {values} FROM r WHERE {key} IS NOT NULL{after}; "
         )
         .into();
         let mut known = self.sqlite.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert((size, used), Arc::clone(&text));
+        known.insert((size, shape), Arc::clone(&text));
         text
     }
 
     /// PostgreSQL's text, its parameters numbered from `first` on. The arrays are unnested side by side
     /// in a SELECT's list: `FROM UNNEST(a, b, …)` first makes a table of each, which took five times as
     /// long, and most of the time of the whole write.
-    fn postgres(&self, first: usize, used: Places) -> String {
-        let arrays = self.columns(used).zip(first..).map(|((_, (name, kind)), i)| match kind {
-            Type::Text => format!("unnest(${i}::text[]) AS {name}"),
-            Type::Int => format!("unnest(${i}::bigint[]) AS {name}"),
-        });
-        let arrays = arrays.collect::<Vec<_>>().join(", ");
-        let names = self.names(used);
-        let (before, after) = (self.before(&names), &self.after);
-        format!("{before}SELECT {names} FROM (SELECT {arrays}) AS u{after}")
+    fn postgres(&self, first: usize, shape: Shape) -> String {
+        let Shape { used, alike } = shape;
+        let (mut arrays, mut values) = (Vec::new(), Vec::new());
+        for ((i, (name, kind)), n) in self.columns(used).zip(first..) {
+            let kind = match kind {
+                Type::Text => "text",
+                Type::Int => "bigint",
+            };
+            if has(alike, i) {
+                values.push(format!("${n}::{kind}"));
+            } else {
+                arrays.push(format!("unnest(${n}::{kind}[]) AS {name}"));
+                values.push(name.clone());
+            }
+        }
+        let (arrays, values) = (arrays.join(", "), values.join(", "));
+        let (before, after) = (self.before(&self.names(used)), &self.after);
+        format!("{before}SELECT {values} FROM (SELECT {arrays}) AS u{after}")
     }
+}
+
+/// The columns that are not empty in all of these rows.
+fn used(rows: &[Vec<Cell>], all: Places) -> Places {
+    let mut used = 0;
+    for row in rows {
+        if used == all {
+            break;
+        }
+        for (i, cell) in row.iter().enumerate() {
+            used |= Places::from(!matches!(cell, Cell::Null)) << i;
+        }
+    }
+    used
+}
+
+/// The columns that are the same in all of these rows.
+fn alike(rows: &[Vec<Cell>], all: Places) -> Places {
+    let Some((first, rest)) = rows.split_first() else { return 0 };
+    let mut alike = all;
+    for row in rest {
+        for (i, (cell, same)) in row.iter().zip(first).enumerate() {
+            if has(alike, i) && cell != same {
+                alike &= !(1 << i);
+            }
+        }
+    }
+    alike
 }
 
 impl Texts {
@@ -297,16 +367,16 @@ fn together(
     first: Option<First>,
     writes: &[Write],
 ) -> Result<Query<'static, Postgres, PgArguments>> {
-    let used: Vec<Places> = writes.iter().map(|write| write.bulk.used(&write.rows)).collect();
+    let shapes: Vec<Shape> = writes.iter().map(|write| write.bulk.shape(&write.rows)).collect();
     let mut parts = Vec::with_capacity(writes.len() + 1);
     let mut next = 1;
     if let Some((sql, args)) = &first {
         parts.push(format!("f AS ({})", sql.postgres));
         next += args.len();
     }
-    for (i, (write, used)) in writes.iter().zip(&used).enumerate() {
-        parts.push(format!("w{i} AS ({} RETURNING 1)", write.bulk.postgres(next, *used)));
-        next += write.bulk.columns(*used).count();
+    for (i, (write, shape)) in writes.iter().zip(&shapes).enumerate() {
+        parts.push(format!("w{i} AS ({} RETURNING 1)", write.bulk.postgres(next, *shape)));
+        next += write.bulk.columns(shape.used).count();
     }
     let counts = (0..writes.len()).map(|i| format!("(SELECT count(*) FROM w{i})"));
     let counts = counts.collect::<Vec<_>>().join(", ");
@@ -320,8 +390,8 @@ fn together(
     for arg in first.into_iter().flat_map(|(_, args)| args) {
         query = bind_in_postgres(query, arg)?;
     }
-    let bound = |query, (write, used): (&Write, _)| bind(query, write.bulk, used, &write.rows);
-    Ok(writes.iter().zip(used).fold(query, bound))
+    let bound = |query, (write, shape): (&Write, _)| bind(query, write.bulk, shape, &write.rows);
+    Ok(writes.iter().zip(shapes).fold(query, bound))
 }
 
 fn counted(table: &str, given: usize, touched: u64) -> Result<()> {
@@ -394,21 +464,27 @@ pub async fn insert_rows_returning<T: Table, R: FromBoth>(
 
 /// One write as a statement of its own.
 fn alone(bulk: &Bulk, rows: &[Vec<Cell>]) -> Query<'static, Postgres, PgArguments> {
-    let used = bulk.used(rows);
+    let shape = bulk.shape(rows);
     // Made of declared tables only; whatever comes from outside is a parameter.
-    bind(sqlx::query(AssertSqlSafe(bulk.postgres(1, used))), bulk, used, rows)
+    bind(sqlx::query(AssertSqlSafe(bulk.postgres(1, shape))), bulk, shape, rows)
 }
 
-/// Binds one array for each column.
+/// Binds one array for each column, or what is alike in it.
 fn bind(
     query: Query<'static, Postgres, PgArguments>,
     bulk: &Bulk,
-    used: Places,
+    shape: Shape,
     rows: &[Vec<Cell>],
 ) -> Query<'static, Postgres, PgArguments> {
-    bulk.columns(used).fold(query, |query, (i, (_, kind))| {
-        let column = rows.iter().map(|row| row.get(i));
+    bulk.columns(shape.used).fold(query, |query, (i, (_, kind))| {
+        let mut column = rows.iter().map(|row| row.get(i));
+        let alike = has(shape.alike, i);
         match kind {
+            Type::Text if alike => {
+                let text = column.next().flatten().and_then(Cell::text);
+                query.bind(text.map(str::to_owned))
+            }
+            Type::Int if alike => query.bind(column.next().flatten().and_then(Cell::int)),
             Type::Text => {
                 query.bind(column.map(|c| c.and_then(Cell::text)).collect::<Vec<Option<&str>>>())
             }
@@ -433,19 +509,23 @@ fn in_sqlite(
         parameters.into_iter().try_for_each(|arg| push(&mut args, arg.cell()?))?;
     }
     for Write { bulk, rows } in writes {
-        let used = bulk.used(&rows);
-        let columns = bulk.columns(used).count();
+        let shape @ Shape { used, alike } = bulk.shape(&rows);
+        let columns = bulk.columns(used & !alike).count();
+        let same = bulk.columns(alike).filter_map(|(i, _)| rows.first()?.get(i).cloned());
+        let same: Vec<Cell> = same.collect();
         let mut rows = rows.into_iter();
         while rows.len() > 0 {
             let (given, size) = (rows.len().min(LARGEST), Bulk::size(rows.len()));
-            text.push_str(&bulk.sqlite(size, used));
-            args.reserve(size * columns, 0);
+            text.push_str(&bulk.sqlite(size, shape));
+            args.reserve(size * columns + same.len(), 0);
             for row in rows.by_ref().take(size) {
-                let cells = row.into_iter().enumerate().filter(|(i, _)| used >> i & 1 == 1);
+                let cells = row.into_iter().enumerate();
+                let cells = cells.filter(|(i, _)| has(used & !alike, *i));
                 cells.map(|(_, cell)| cell).try_for_each(|cell| push(&mut args, cell))?;
             }
             let empty = (size - given) * columns;
             (0..empty).try_for_each(|_| push(&mut args, Cell::Null))?;
+            same.iter().try_for_each(|cell| push(&mut args, cell.clone()))?;
         }
     }
     // Made of declared tables only; whatever comes from outside is a parameter.

@@ -29,7 +29,8 @@ fn may_use(room: &str) -> Option<Vec<&'static str>> {
             [&basis[..], &["settings", "http_client", "webhook_signature"]].concat()
         }
         "engine" => [&basis[..], &["storage"]].concat(),
-        "jobs" | "http" => [&basis[..], &["engine", "storage", "settings"], &PORTS].concat(),
+        "jobs" => [&basis[..], &["engine", "storage", "settings"], &PORTS].concat(),
+        "http" => [&basis[..], &["engine", "storage", "settings", "telemetry"], &PORTS].concat(),
         "demo" => {
             let running = ["app", "engine", "lifecycle", "catalogue", "settings", "suppliers"];
             [&basis[..], &running, &["http_client"]].concat()
