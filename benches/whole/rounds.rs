@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use stockhold::bench::{Ask, Asks, Driven, Load, drive};
+use stockhold::bench::{Ask, Asks, Driven, Load, drive, sku_in_turn};
 use stockhold::clock::Clock;
 use stockhold::ids::Ids;
 
@@ -98,28 +98,20 @@ pub async fn run(stage: &Stage, plan: &Plan) -> Result<Found, Failure> {
     Ok(found)
 }
 
-/// Orders of one line each, over `skus` SKUs: each as often as any other, neighbours in time apart.
+/// Orders of one line each, over `skus` SKUs.
 pub fn orders(run: &str, skus: u64) -> Asks {
     let run = run.to_owned();
     Arc::new(move |n| {
         let body = format!(
             r#"{{"channel":"bench","external_id":"{run}-{n}","currency":"USD","lines":[{{"sku":"{}","quantity":1,"unit_price":"1.00"}}]}}"#,
-            sku(n, skus)
+            sku_in_turn(n, skus)
         );
         Ask::post("/v1/orders", body)
     })
 }
 
 fn reads(skus: u64) -> Asks {
-    Arc::new(move |n| Ask::get(format!("/v1/skus/{}/availability", sku(n, skus))))
-}
-
-/// A prime, so that it shares no divisor with a number of SKUs; its rest by 10,000 and by a million is
-/// near the half, so that neighbours in time are far apart.
-const STRIDE: u64 = 2_654_435_761;
-
-fn sku(n: u64, skus: u64) -> String {
-    format!("BENCH-{}", n.wrapping_mul(STRIDE) % skus.max(1) + 1)
+    Arc::new(move |n| Ask::get(format!("/v1/skus/{}/availability", sku_in_turn(n, skus))))
 }
 
 /// A name that no other run has.

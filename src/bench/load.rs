@@ -25,8 +25,18 @@ fn fresh_name() -> String {
     Ids::system().next(Clock::System.now())
 }
 
+/// A prime, so that it shares no divisor with a number of SKUs; its rest by 10,000 and by a million is
+/// near the half, so that neighbours in time are far apart.
+const STRIDE: u64 = 2_654_435_761;
+
 fn sku(n: u64) -> String {
     format!("BENCH-{n}")
+}
+
+/// The SKU of the n-th request: each as often as any other, neighbours in time apart, as they are in a
+/// store of any size and as its pages feel it.
+pub fn sku_in_turn(n: u64, skus: u64) -> String {
+    sku(n.wrapping_mul(STRIDE) % skus.max(1) + 1)
 }
 
 /// Makes the SKUs, as ops.
@@ -74,13 +84,12 @@ impl Ask {
     }
 }
 
-/// The requests of a plan, over `skus` SKUs in turn.
+/// The requests of a plan, over `skus` SKUs.
 pub(super) fn asks(what: What, skus: u32) -> Asks {
     // Names this run: its external ids are its own.
     let name = fresh_name();
-    let skus = u64::from(skus.max(1));
     Arc::new(move |turn| {
-        let sku = sku(turn % skus + 1);
+        let sku = sku_in_turn(turn, skus.into());
         match what {
             What::Place => Ask::post(
                 "/v1/orders",

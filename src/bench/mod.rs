@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use url::Url;
 
-pub use load::{Ask, Asks};
+pub use load::{Ask, Asks, sku_in_turn};
 pub use report::Report;
 
 /// What each request asks.
