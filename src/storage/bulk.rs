@@ -121,6 +121,12 @@ impl Bulk {
         Shape { used, alike }
     }
 
+    /// As PostgreSQL is given them: a single row without arrays, which cost it more than the row itself.
+    fn postgres_shape(&self, rows: &[Vec<Cell>]) -> Shape {
+        let Shape { used, alike } = self.shape(rows);
+        Shape { used, alike: if rows.len() == 1 { used } else { alike } }
+    }
+
     /// Of these columns, which are alike, those that have been before, if they are most of them.
     fn choice(&self, alike: Places) -> Places {
         let (key, _) = self.columns(alike).find(|(_, (name, _))| name == self.key).unzip();
@@ -196,15 +202,16 @@ impl Bulk {
                 Type::Int => "bigint",
             };
             if has(alike, i) {
-                values.push(format!("${n}::{kind}"));
+                values.push(format!("${n}::{kind} AS {name}"));
             } else {
                 arrays.push(format!("unnest(${n}::{kind}[]) AS {name}"));
                 values.push(name.clone());
             }
         }
-        let (arrays, values) = (arrays.join(", "), values.join(", "));
-        let (before, after) = (self.before(&self.names(used)), &self.after);
-        format!("{before}SELECT {values} FROM (SELECT {arrays}) AS u{after}")
+        let arrays = arrays.join(", ");
+        let rows = if arrays.is_empty() { arrays } else { format!(" FROM (SELECT {arrays}) AS u") };
+        let (before, values) = (self.before(&self.names(used)), values.join(", "));
+        format!("{before}SELECT {values}{rows}{}", self.after)
     }
 }
 
@@ -367,7 +374,8 @@ fn together(
     first: Option<First>,
     writes: &[Write],
 ) -> Result<Query<'static, Postgres, PgArguments>> {
-    let shapes: Vec<Shape> = writes.iter().map(|write| write.bulk.shape(&write.rows)).collect();
+    let shapes: Vec<Shape> =
+        writes.iter().map(|write| write.bulk.postgres_shape(&write.rows)).collect();
     let mut parts = Vec::with_capacity(writes.len() + 1);
     let mut next = 1;
     if let Some((sql, args)) = &first {
@@ -464,7 +472,7 @@ pub async fn insert_rows_returning<T: Table, R: FromBoth>(
 
 /// One write as a statement of its own.
 fn alone(bulk: &Bulk, rows: &[Vec<Cell>]) -> Query<'static, Postgres, PgArguments> {
-    let shape = bulk.shape(rows);
+    let shape = bulk.postgres_shape(rows);
     // Made of declared tables only; whatever comes from outside is a parameter.
     bind(sqlx::query(AssertSqlSafe(bulk.postgres(1, shape))), bulk, shape, rows)
 }
