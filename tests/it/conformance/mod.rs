@@ -152,6 +152,16 @@ impl TestDb {
         }
     }
 
+    /// The one column of each row, a text.
+    pub async fn texts(&self, text: &str) -> Vec<String> {
+        let sql: &'static Sql = Box::leak(Box::new(Sql::new(text)));
+        let rows: Vec<(String,)> = self
+            .transact(move |tx| Box::pin(async move { tx.all(sql, Vec::new()).await }))
+            .await
+            .unwrap();
+        rows.into_iter().map(|(text,)| text).collect()
+    }
+
     /// The first column of each row, a number.
     pub async fn numbers(&self, text: &str, args: Vec<Arg>) -> Vec<i64> {
         let sql: &'static Sql = Box::leak(Box::new(Sql::new(text)));

@@ -8,6 +8,7 @@ use stockhold::domain::command::Needs;
 use stockhold::domain::names::{OrderId, PurchaseId, SkuKey};
 use stockhold::domain::order::{HoldState, State};
 use stockhold::domain::sku::{Pause, Paused};
+use stockhold::domain::stock::Entry;
 use stockhold::storage::Error;
 use stockhold::storage::world;
 
@@ -19,7 +20,9 @@ on_both!(
     only_what_differs_is_written,
     a_repeat_finds_the_order_by_its_names,
     a_hold_ends_once,
-    a_level_is_saved_only_on_the_version_it_was_loaded_with,
+    a_level_is_saved_only_as_it_was_loaded,
+    every_change_of_a_level_counts_whoever_makes_it,
+    rows_that_are_partly_alike_are_written_as_they_are,
     a_taken_key_is_done_again,
     a_lost_row_is_refused,
     sources_are_replaced_and_aliases_followed,
@@ -204,7 +207,85 @@ async fn a_hold_ends_once(test: TestDb) {
     assert_eq!((hold.state, hold.ended_at), (HoldState::Committed, None));
 }
 
-async fn a_level_is_saved_only_on_the_version_it_was_loaded_with(test: TestDb) {
+async fn every_change_of_a_level_counts_whoever_makes_it(test: TestDb) {
+    stock(&test, Vec::new()).await;
+    let counted =
+        || async { test.numbers("SELECT revision FROM levels ORDER BY id", Vec::new()).await };
+    assert_eq!(counted().await, vec![0, 0]);
+    test.change(&needs_sku(), NOW, |world| {
+        world.shift(entry(&warehouse(), "placed", 1)).unwrap();
+    })
+    .await
+    .unwrap();
+    assert_eq!(counted().await, vec![1, 0], "by the group that changes it");
+    for change in ["lock_token = 9", "as_of = 7", "held = 3, version = version + 1"] {
+        let changed = format!("UPDATE levels SET {change} WHERE kind = 'supplier'");
+        assert_eq!(test.run(&changed).await, Ok(1), "{change}");
+    }
+    assert_eq!(counted().await, vec![1, 3], "by another, who does not count");
+    assert_eq!(test.run("UPDATE levels SET revision = revision + 1").await, Ok(2));
+    assert_eq!(counted().await, vec![2, 4], "once by one who does");
+
+    // What is no figure is no version, and still is a change.
+    let stale = test.load(&needs_sku(), NOW).await;
+    assert_eq!(test.run("UPDATE levels SET lock_token = 10").await, Ok(2));
+    let late = test
+        .transact(move |tx| {
+            Box::pin(async move {
+                let mut world = stale.world;
+                world.shift(entry(&warehouse(), "placed", 1)).unwrap();
+                world::save(tx, &stale.before, &mut world, NOW).await
+            })
+        })
+        .await;
+    assert_eq!(late, Err(Error::Retry("levels: 1 rows decided, 0 touched".into())));
+}
+
+async fn rows_that_are_partly_alike_are_written_as_they_are(test: TestDb) {
+    // Each group by what its entries differ in: nothing is alike, or one or another thing, and more kinds
+    // of that than are kept.
+    let groups: [fn(i64, &mut Entry); 8] = [
+        |n, e| e.by.held = n,
+        |n, e| e.note = format!("note {n}"),
+        |n, e| (e.by.held, e.note) = (n, format!("note {n}")),
+        |n, e| e.at = at(n),
+        |n, e| e.order = (n % 2 == 0).then(|| OrderId::from(format!("o{n}"))),
+        |n, e| e.hold = (n % 3 == 0).then_some((n, 1)),
+        |n, e| e.by.committed = n,
+        |n, e| (e.at, e.by.quantity, e.sku) = (at(n), n, None),
+    ];
+    let mut expected = Vec::new();
+    for (round, rows) in [(0, 40), (1, 8), (2, 1), (3, 40)] {
+        for differ in groups {
+            let entries = (1..=rows).map(|n| {
+                let mut one = entry(&warehouse(), "placed", round);
+                differ(n, &mut one);
+                one
+            });
+            let entries: Vec<Entry> = entries.collect();
+            let written = entries.clone();
+            test.change(&Needs::default(), NOW, move |world| world.ledger.extend(written))
+                .await
+                .unwrap();
+            expected.extend(entries);
+        }
+    }
+    let kept = "SELECT at || '|' || coalesce(sku, '') || '|' || coalesce(order_id, '') || '|' ||
+        coalesce(line, 0) || '|' || event || '|' || by_quantity || '|' || by_held || '|' ||
+        by_committed || '|' || note FROM ledger ORDER BY seq";
+    let told = |e: &Entry| {
+        let order = e.order.as_ref().map_or("", OrderId::as_str);
+        let sku = e.sku.as_ref().map_or("", SkuKey::as_str);
+        let (line, by) = (e.hold.map_or(0, |hold| hold.0), e.by);
+        format!(
+            "{}|{sku}|{order}|{line}|{}|{}|{}|{}|{}",
+            e.at.0, e.event, by.quantity, by.held, by.committed, e.note
+        )
+    };
+    assert_eq!(test.texts(kept).await, expected.iter().map(told).collect::<Vec<_>>());
+}
+
+async fn a_level_is_saved_only_as_it_was_loaded(test: TestDb) {
     stock(&test, Vec::new()).await;
     let stale = test.load(&needs_sku(), NOW).await;
     test.change(&needs_sku(), NOW, |world| {

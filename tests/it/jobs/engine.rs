@@ -19,6 +19,7 @@ use crate::conformance::{TestDb, on_both};
 on_both!(
     an_unpaid_order_is_ended_by_the_job_of_its_second,
     the_sweep_ends_what_a_lost_deadline_job_did_not,
+    the_job_of_a_second_leaves_what_was_due_before_to_the_sweep,
     one_bad_order_stops_no_other_and_is_told_once,
     a_whole_feed_is_believed,
     a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted,
@@ -64,6 +65,26 @@ async fn the_sweep_ends_what_a_lost_deadline_job_did_not(test: TestDb) {
     shop.do_now(Job::Sweep).await;
     assert_eq!(shop.order("o1").await.state, State::Expired);
     assert_eq!(shop.order("o2").await.state, State::Expired);
+    assert_eq!(shop.levels("main").await[0].held, 0);
+    shop.stop().await;
+}
+
+async fn the_job_of_a_second_leaves_what_was_due_before_to_the_sweep(test: TestDb) {
+    let mut shop = Shop::on(test);
+    shop.stock("SHOE", 3, none()).await;
+    shop.place("o1", "SHOE", 1).await;
+    shop.clock.advance(Span::secs(10));
+    shop.place("o2", "SHOE", 1).await;
+    let keys: Vec<String> = shop.jobs().await.into_iter().map(|job| job.key).collect();
+    let first = keys.iter().min().expect("a job of the first second");
+    assert_eq!(shop.test.run(&format!("DELETE FROM jobs WHERE key = '{first}'")).await, Ok(1));
+    shop.clock.advance(Span::minutes(31));
+    shop.run();
+    shop.settle().await;
+    assert_eq!(shop.order("o2").await.state, State::Expired);
+    assert_eq!(shop.order("o1").await.state, State::PendingPayment);
+    shop.do_now(Job::Sweep).await;
+    assert_eq!(shop.order("o1").await.state, State::Expired);
     assert_eq!(shop.levels("main").await[0].held, 0);
     shop.stop().await;
 }
