@@ -2,8 +2,8 @@
 //! it, saved by difference.
 //!
 //! What must hold: locks are taken in one order (orders by id, then levels by id), nothing is
-//! decided on a row read before its lock (but for [`Placing`], whose rows must be as they were known in
-//! every column), and the number of statements does not grow with the group.
+//! decided on a row read before its lock (but for [`Placing`], whose levels must be of the revision that was
+//! known), and the number of statements does not grow with the group.
 
 mod find;
 mod items;
