@@ -129,17 +129,27 @@ impl Bulk {
 
     /// Of these columns, which are alike, those that have been before, if they are most of them.
     fn choice(&self, alike: Places) -> Places {
-        let (key, _) = self.columns(alike).find(|(_, (name, _))| name == self.key).unzip();
-        let alike = key.map_or(alike, |key| alike & !(1 << key));
+        // The key tells given rows from empty ones.
+        let key = self.columns(alike).find(|(_, (name, _))| name == self.key);
+        let alike = key.map_or(alike, |(key, _)| alike & !(1 << key));
+        if alike == 0 {
+            return 0;
+        }
         let fits = |choice: &&Places| **choice & !alike == 0;
+        let best = |choices: &[Places]| {
+            choices.iter().filter(fits).max_by_key(|choice| choice.count_ones()).copied()
+        };
         let choices = self.choices.read().unwrap_or_else(PoisonError::into_inner);
-        let best = choices.iter().filter(fits).max_by_key(|choice| choice.count_ones()).copied();
-        if best == Some(alike) || choices.len() >= CHOICES {
-            return best.unwrap_or(0);
+        let found = best(&choices);
+        if found == Some(alike) || choices.len() >= CHOICES {
+            return found.unwrap_or(0);
         }
         drop(choices);
-        self.choices.write().unwrap_or_else(PoisonError::into_inner).push(alike);
-        alike
+        let mut choices = self.choices.write().unwrap_or_else(PoisonError::into_inner);
+        if choices.len() < CHOICES && !choices.contains(&alike) {
+            choices.push(alike);
+        }
+        best(&choices).unwrap_or(0)
     }
 
     fn columns(&self, used: Places) -> impl Iterator<Item = (usize, &(String, Type))> {

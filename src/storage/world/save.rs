@@ -52,11 +52,6 @@ pub async fn save(
     world: &mut World,
     now: Timestamp,
 ) -> Result<Saved> {
-    for level in world.levels.values_mut() {
-        if before.levels.get(&level.id).is_some_and(|was| was != level) {
-            level.revision = next(level.revision)?;
-        }
-    }
     if before.has_other_catalogue(world) {
         let _: Option<(i64,)> = tx.first(&LOCK_CATALOGUE, Vec::new()).await?;
         save_skus(tx, before, world).await?;
@@ -68,7 +63,7 @@ pub async fn save(
 
     let mut batch = Batch::default();
     order_changes(before, world)?.write(&mut batch);
-    let (changes, levels) = level_changes(before, world);
+    let (changes, levels) = level_changes(before, world)?;
     changes.write(&mut batch);
     batch.insert::<EntryRow>(world.ledger.iter().map(Into::into).collect());
     batch.insert_with(&jobs::OWE, jobs);
@@ -295,21 +290,24 @@ fn order_changes(before: &Before, world: &World) -> Result<OrderChanges> {
     Ok(changes)
 }
 
-/// The levels that differ, and those whose figures do.
-fn level_changes(before: &Before, world: &World) -> (Changes<LevelRow>, Vec<LevelId>) {
+/// The levels that differ, which get their next revision, and those whose figures do.
+fn level_changes(before: &Before, world: &mut World) -> Result<(Changes<LevelRow>, Vec<LevelId>)> {
     let mut changes = Changes::<LevelRow>::default();
     let mut touched = Vec::new();
-    for (id, level) in &world.levels {
+    for (id, level) in &mut world.levels {
         let was = before.levels.get(id);
-        if was != Some(level) {
-            changes.add(was.map(Into::into), level.into());
-            let figures = was.map(|l| l.version);
-            if figures != Some(level.version) {
-                touched.push(id.clone());
-            }
+        if was == Some(level) {
+            continue;
+        }
+        if was.is_some() {
+            level.revision = next(level.revision)?;
+        }
+        changes.add(was.map(Into::into), (&*level).into());
+        if was.map(|l| l.version) != Some(level.version) {
+            touched.push(id.clone());
         }
     }
-    (changes, touched)
+    Ok((changes, touched))
 }
 
 async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
