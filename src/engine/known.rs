@@ -249,3 +249,25 @@ pub(super) fn plain(envelope: &Envelope) -> Option<&Placement> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_holds_for_a_second_of_either_clock_and_for_its_catalogue() {
+        let at = Timestamp::from_secs(100);
+        let basis = Basis { catalogue: 7, at };
+        let micro = Span::micros(1);
+        for (at, holds) in [
+            (at, true),
+            (at + Span::secs(1), true),
+            (at + Span::secs(1) + micro, false),
+            (at - Span::secs(1), true),
+            (at - Span::secs(1) - micro, false),
+        ] {
+            assert_eq!(basis.holds(at, 7), holds, "{at:?}");
+            assert!(!basis.holds(at, 8));
+        }
+    }
+}

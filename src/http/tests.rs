@@ -554,3 +554,14 @@ async fn what_was_begun_before_the_stop_is_answered() {
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("done"), "{answer}");
     serving.await.expect("ends").expect("served");
 }
+
+#[tokio::test]
+async fn a_crowd_that_connects_at_once_finds_room() {
+    let listener = listen(([127, 0, 0, 1], 0).into()).expect("listens");
+    let address = listener.local_addr().expect("an address");
+    // More than the 128 that a listener has room for unless told; nobody accepts.
+    let crowd = (0..300).map(|_| tokio::net::TcpStream::connect(address));
+    let all = futures::future::try_join_all(crowd);
+    let all = tokio::time::timeout(std::time::Duration::from_secs(20), all).await;
+    assert_eq!(all.expect("nobody waits for ever").expect("all connect").len(), 300);
+}

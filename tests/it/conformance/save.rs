@@ -10,7 +10,7 @@ use stockhold::domain::order::{HoldState, State};
 use stockhold::domain::sku::{Pause, Paused};
 use stockhold::domain::stock::Entry;
 use stockhold::storage::Error;
-use stockhold::storage::world;
+use stockhold::storage::world::{self, Loaded, Saved};
 
 use super::fixture::{entry, event, full, sku, source, unpaid, upstream, warehouse};
 use super::{TestDb, at, on_both};
@@ -207,6 +207,18 @@ async fn a_hold_ends_once(test: TestDb) {
     assert_eq!((hold.state, hold.ended_at), (HoldState::Committed, None));
 }
 
+/// Holds a unit on what was loaded earlier.
+async fn held_late(test: &TestDb, stale: Loaded) -> Result<Saved, Error> {
+    test.transact(move |tx| {
+        Box::pin(async move {
+            let mut world = stale.world;
+            world.shift(entry(&warehouse(), "placed", 1)).unwrap();
+            world::save(tx, &stale.before, &mut world, NOW).await
+        })
+    })
+    .await
+}
+
 async fn every_change_of_a_level_counts_whoever_makes_it(test: TestDb) {
     stock(&test, Vec::new()).await;
     let counted =
@@ -229,16 +241,10 @@ async fn every_change_of_a_level_counts_whoever_makes_it(test: TestDb) {
     // What is no figure is no version, and still is a change.
     let stale = test.load(&needs_sku(), NOW).await;
     assert_eq!(test.run("UPDATE levels SET lock_token = 10").await, Ok(2));
-    let late = test
-        .transact(move |tx| {
-            Box::pin(async move {
-                let mut world = stale.world;
-                world.shift(entry(&warehouse(), "placed", 1)).unwrap();
-                world::save(tx, &stale.before, &mut world, NOW).await
-            })
-        })
-        .await;
-    assert_eq!(late, Err(Error::Retry("levels: 1 rows decided, 0 touched".into())));
+    assert_eq!(
+        held_late(&test, stale).await,
+        Err(Error::Retry("levels: 1 rows decided, 0 touched".into()))
+    );
 }
 
 async fn rows_that_are_partly_alike_are_written_as_they_are(test: TestDb) {
@@ -293,16 +299,10 @@ async fn a_level_is_saved_only_as_it_was_loaded(test: TestDb) {
     })
     .await
     .unwrap();
-    let again = test
-        .transact(move |tx| {
-            Box::pin(async move {
-                let mut world = stale.world;
-                world.shift(entry(&warehouse(), "placed", 1)).unwrap();
-                world::save(tx, &stale.before, &mut world, NOW).await
-            })
-        })
-        .await;
-    assert_eq!(again, Err(Error::Retry("levels: 1 rows decided, 0 touched".into())));
+    assert_eq!(
+        held_late(&test, stale).await,
+        Err(Error::Retry("levels: 1 rows decided, 0 touched".into()))
+    );
     let held = test.numbers("SELECT held FROM levels WHERE kind = 'warehouse'", Vec::new()).await;
     assert_eq!(held, vec![3]);
     let entries = test.numbers("SELECT by_held FROM ledger", Vec::new()).await;
