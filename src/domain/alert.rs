@@ -34,3 +34,9 @@ pub enum AlertChange {
         subject: String,
     },
 }
+
+impl AlertChange {
+    pub fn is_open(&self) -> bool {
+        matches!(self, AlertChange::Open { .. })
+    }
+}

@@ -7,6 +7,7 @@ use super::names::{LevelId, OrderId, PurchaseId, RefundId, SkuKey, SourceId};
 use super::order::{CancelReason, Customer, ShortPolicy};
 use super::sku::{Class, Sku, What};
 use super::supply::{Address, Created, Fault, Reading, UpstreamOrder};
+use super::watermark::Tally;
 use crate::clock::{Span, Timestamp};
 
 /// A placement, checked for form.
@@ -272,6 +273,15 @@ pub enum Command {
     },
 
     Alerts(Vec<AlertChange>),
+    /// Has these SKUs' `low_stock` judged by what is left of them now.
+    LowStock {
+        skus: Vec<SkuKey>,
+    },
+    /// The supplier's `feed_stale` by its levels as they were walked through a moment ago.
+    FeedStale {
+        supplier: SourceId,
+        tally: Tally,
+    },
 }
 
 impl Command {
@@ -370,6 +380,7 @@ impl Needs {
             Command::Readings { readings, .. } => readings.len(),
             Command::Import { rows, .. } => rows.len().saturating_mul(2),
             Command::JudgeItem { .. } => 1000,
+            Command::LowStock { skus } => skus.len().saturating_mul(2),
             _ => 4,
         }
     }
@@ -432,6 +443,8 @@ impl Needs {
                 self.settling.insert(level.clone());
                 self.judged.insert(level.clone());
             }
+            Command::LowStock { skus } => self.skus.extend(skus.iter().cloned()),
+            Command::FeedStale { tally, .. } => self.levels.extend(tally.samples().cloned()),
             _ if command.purchase().is_some() => self.skus_of_orders = true,
             _ => {}
         }

@@ -67,17 +67,14 @@ pub fn left<'a>(
     Some(left)
 }
 
-/// What changes of a SKU's `low_stock`, given whether it is open.
-pub fn judge(sku: &SkuKey, left: i64, limits: Limits, open: bool) -> Option<AlertChange> {
-    let subject = sku.to_string();
-    if !open && left < limits.low {
-        Some(AlertChange::Open {
-            kind: AlertKind::LowStock,
-            subject,
-            detail: format!("{left} left, below {}", limits.low),
-        })
-    } else if open && left >= limits.recover {
-        Some(AlertChange::Close { kind: AlertKind::LowStock, subject })
+/// A SKU's `low_stock` by what is left; `None` between the limits, where it stays as it is.
+pub fn judge(sku: &SkuKey, left: i64, limits: Limits) -> Option<AlertChange> {
+    let (kind, subject) = (AlertKind::LowStock, sku.to_string());
+    if left < limits.low {
+        let detail = format!("{left} left, below {}", limits.low);
+        Some(AlertChange::Open { kind, subject, detail })
+    } else if left >= limits.recover {
+        Some(AlertChange::Close { kind, subject })
     } else {
         None
     }
@@ -105,6 +102,11 @@ impl Tally {
                 self.samples.push((level.id.clone(), age));
             }
         }
+    }
+
+    /// The levels named as stale: at most [`SAMPLES`], and none only where none is.
+    pub fn samples(&self) -> impl Iterator<Item = &LevelId> {
+        self.samples.iter().map(|(level, _)| level)
     }
 
     /// One alert for the supplier, whatever the number of its stale levels; none is as good as
@@ -206,7 +208,8 @@ mod tests {
         let mut open = false;
         let mut told = Vec::new();
         for (n, left) in sequence.iter().enumerate() {
-            match judge(&"SHOE".into(), *left, limits, open) {
+            match judge(&"SHOE".into(), *left, limits) {
+                Some(change) if change.is_open() == open => {}
                 Some(AlertChange::Open { .. }) => {
                     open = true;
                     told.push((n, "open"));
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn an_alert_says_how_much_is_left() {
         assert_eq!(
-            judge(&"SHOE".into(), 5, LIMITS, false),
+            judge(&"SHOE".into(), 5, LIMITS),
             Some(AlertChange::Open {
                 kind: AlertKind::LowStock,
                 subject: "SHOE".into(),

@@ -1,10 +1,10 @@
 //! Judges watermarks and freshness (`domain::watermark`) after commits, at start and every minute.
 //!
-//! [`follow`] hears which levels each commit touched and judges their SKUs at most once a second;
-//! the job `watermark` judges everything, whatever changed it, and owes the reminders of alerts that
-//! stay open. What must hold: judged is what is committed; results go through the engine like any
-//! other change. A commit that is missed (the channel overran, the process restarted) is made good
-//! by the job.
+//! [`follow`] hears which levels each commit touched and looks at their SKUs at most once a second;
+//! the job `watermark` looks at everything, whatever changed it, and owes the reminders of alerts that
+//! stay open. Here is only looked for what seems to change; it is judged in the engine, under locks
+//! (`domain::decide::warnings`). A commit that is missed (the channel overran, the process restarted)
+//! is made good by the job.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Answer, Run, Stop};
 use super::{Deps, dead, store};
-use crate::domain::alert::{AlertChange, AlertKind};
+use crate::domain::alert::AlertKind;
 use crate::domain::command::Command;
-use crate::domain::names::{LevelId, SourceId};
+use crate::domain::names::{LevelId, SkuKey, SourceId};
 use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
 use crate::domain::watermark::{self, Limits, Tally};
@@ -25,7 +25,7 @@ use crate::engine::{Committed, Envelope};
 
 /// SKUs or levels in a page.
 const PAGE: i64 = 500;
-/// Changes in one command.
+/// SKUs or changes in one command.
 const CHANGES: usize = 200;
 /// A touched SKU is judged at most this often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -33,51 +33,56 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The job: every SKU, every supplier, every dead job, every reminder.
 pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     let open = store::open_subjects(&run.deps.db, AlertKind::LowStock).await?;
-    let mut changes = Vec::new();
+    let mut changing = Vec::new();
     let mut after = None;
     loop {
         let page = store::skus(&run.deps.db, after.clone(), PAGE).await?;
         let Some((last, _)) = page.last() else { break };
         after = Some(last.key.clone());
-        changes.extend(judge(run.deps, &page, &open));
+        changing.extend(look_over(run.deps, &page, &open));
+    }
+    for chunk in changing.chunks(CHANGES) {
+        run.submit(Command::LowStock { skus: chunk.to_vec() }).await?;
     }
     for supplier in run.deps.suppliers.keys() {
-        changes.push(freshness(run.deps, supplier).await?);
+        freshness(run, supplier).await?;
     }
-    changes.extend(dead::judge(run.deps).await?);
-    for chunk in changes.chunks(CHANGES) {
+    for chunk in dead::judge(run.deps).await?.chunks(CHANGES) {
         run.submit(Command::Alerts(chunk.to_vec())).await?;
     }
     store::remind(&run.deps.db, run.deps.policy.remind_every, run.now()).await?;
     Ok(Answer::Done)
 }
 
-/// How old a supplier's figures are, as a change of its `feed_stale`.
+/// Walks through a supplier's levels and has its `feed_stale` judged.
 ///
 /// # Errors
-/// When the levels cannot be read.
-pub async fn freshness(deps: &Deps, supplier: &SourceId) -> Result<AlertChange, Stop> {
+/// When the levels cannot be read, or the alert not be changed.
+pub async fn freshness(run: &Run<'_>, supplier: &SourceId) -> Result<(), Stop> {
     let mut tally = Tally::default();
     let mut after = None;
     loop {
-        let page = store::levels_of(&deps.db, supplier, after.clone(), PAGE).await?;
+        let page = store::levels_of(&run.deps.db, supplier, after.clone(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
-        let now = deps.clock.now();
-        page.iter().for_each(|level| tally.add(level, &deps.policy, now));
+        let now = run.now();
+        page.iter().for_each(|level| tally.add(level, &run.deps.policy, now));
     }
-    Ok(tally.judge(supplier))
+    run.submit(Command::FeedStale { supplier: supplier.clone(), tally }).await?;
+    Ok(())
 }
 
-fn judge(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -> Vec<AlertChange> {
+/// Those whose `low_stock`, by a look without locks, is not as it should be.
+fn look_over(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -> Vec<SkuKey> {
     let now = deps.clock.now();
-    let changes = skus.iter().filter_map(|(sku, levels)| {
+    let changing = skus.iter().filter(|(sku, levels)| {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
-        let left = watermark::left(sku, find, &deps.policy, now)?;
+        let left = watermark::left(sku, find, &deps.policy, now);
         let limits = Limits::of(sku.watermark, &deps.policy);
-        watermark::judge(&sku.key, left, limits, open.contains(sku.key.as_str()))
+        left.and_then(|left| watermark::judge(&sku.key, left, limits))
+            .is_some_and(|change| change.is_open() != open.contains(sku.key.as_str()))
     });
-    changes.collect()
+    changing.map(|(sku, _)| sku.key.clone()).collect()
 }
 
 /// Judges the SKUs whose levels a commit touched, until told to stop.
@@ -113,8 +118,8 @@ async fn judge_touched(deps: &Deps, levels: &BTreeSet<LevelId>) -> Result<(), St
         let skus = store::skus_of_levels(&deps.db, chunk).await.map_err(|e| e.to_string())?;
         let open =
             store::open_subjects(&deps.db, AlertKind::LowStock).await.map_err(|e| e.to_string())?;
-        for changes in judge(deps, &skus, &open).chunks(CHANGES) {
-            let command = Command::Alerts(changes.to_vec());
+        for changing in look_over(deps, &skus, &open).chunks(CHANGES) {
+            let command = Command::LowStock { skus: changing.to_vec() };
             let reply = deps.engine.submit(Envelope::from(command)).await;
             reply.map_err(|e| e.to_string())?;
         }

@@ -25,6 +25,7 @@ mod readings;
 mod refunds;
 mod shipping;
 mod stock_changes;
+mod warnings;
 
 pub use judging::{Claim, Standing, Verdict, judge};
 
@@ -117,6 +118,8 @@ impl Rules<'_> {
                 self.world.alerts.extend(changes.iter().cloned());
                 Ok(Outcome::Done)
             }
+            C::LowStock { skus } => self.low_stock(skus),
+            C::FeedStale { supplier, tally } => self.feed_stale(supplier, tally),
         }
     }
 

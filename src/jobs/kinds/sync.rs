@@ -180,7 +180,8 @@ async fn conclude(
         true => AlertChange::Open { kind, subject, detail },
         false => AlertChange::Close { kind, subject },
     });
-    let stale = watermark::freshness(run.deps, source).await?;
-    run.submit(Command::Alerts(suspect.into_iter().chain([stale]).collect())).await?;
-    Ok(())
+    if let Some(change) = suspect {
+        run.submit(Command::Alerts(vec![change])).await?;
+    }
+    watermark::freshness(run, source).await
 }

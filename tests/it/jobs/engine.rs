@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use stockhold::clock::Span;
 use stockhold::domain::alert::AlertKind;
+use stockhold::domain::command::Command;
 use stockhold::domain::job::Job;
 use stockhold::domain::names::SkuKey;
 use stockhold::domain::order::State;
 use stockhold::domain::sku::{Sku, Watermark};
 use stockhold::domain::stock::{Level, Listing};
 use stockhold::domain::supply::Figure;
+use stockhold::domain::watermark::Tally;
 use stockhold::jobs::{self};
 use stockhold::storage::pages;
 
@@ -25,6 +27,7 @@ on_both!(
     a_suspect_feed_changes_nothing_alerts_once_and_can_be_accepted,
     a_feed_that_cannot_be_had_is_not_suspect_and_waits_for_its_slot,
     an_outage_is_one_alert_until_the_figures_are_fresh_again,
+    no_alert_opens_by_figures_that_have_been_replaced,
     a_swinging_stock_makes_three_events_and_the_same_figure_none,
     an_alert_that_stays_open_is_repeated_once_a_day,
     a_dead_job_is_told_until_it_is_retried,
@@ -228,6 +231,44 @@ async fn an_outage_is_one_alert_until_the_figures_are_fresh_again(test: TestDb) 
     shop.do_now(sync).await;
     assert!(shop.alerts(AlertKind::FeedStale).await[0].closed_at.is_some());
     assert_eq!(shop.told(0, AlertKind::FeedStale), ["opened", "closed"]);
+    shop.stop().await;
+}
+
+/// Whoever looked without locks may come with what he saw after a reading or a restock was stored.
+async fn no_alert_opens_by_figures_that_have_been_replaced(test: TestDb) {
+    let mut shop = Shop::on(test);
+    shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
+    shop.stock("SHOE", 2, Watermark { low: Some(6), recover: Some(8) }).await;
+    shop.run();
+    let sync = Job::Sync { supplier: "s1".into() };
+    shop.do_now(sync.clone()).await;
+    shop.clock.advance(Span::minutes(20));
+    let mut tally = Tally::default();
+    let now = shop.clock.now();
+    shop.levels("s1").await.iter().for_each(|level| tally.add(level, &shop.deps.policy, now));
+    assert_eq!(tally.samples().count(), 10);
+    let stale = || Command::FeedStale { supplier: "s1".into(), tally: tally.clone() };
+    let low = || Command::LowStock { skus: vec!["SHOE".into()] };
+
+    shop.do_now(sync).await;
+    shop.submit(stale()).await;
+    assert_eq!(shop.alerts(AlertKind::FeedStale).await, []);
+    shop.count_to("SHOE", 7).await;
+    shop.submit(low()).await;
+    assert_eq!(shop.alerts(AlertKind::LowStock).await, [], "between the limits");
+
+    // What still is as it was seen is told; the gap between the readings has stretched the limit.
+    shop.clock.advance(Span::hours(2));
+    shop.submit(stale()).await;
+    shop.count_to("SHOE", 5).await;
+    shop.submit(low()).await;
+    shop.settle().await;
+    assert_eq!(shop.told(0, AlertKind::FeedStale), ["opened"]);
+    assert_eq!(shop.told(0, AlertKind::LowStock), ["opened"]);
+    shop.count_to("SHOE", 8).await;
+    shop.submit(low()).await;
+    shop.settle().await;
+    assert_eq!(shop.told(0, AlertKind::LowStock), ["opened", "closed"]);
     shop.stop().await;
 }
 
