@@ -160,13 +160,14 @@ impl Db {
         }
     }
 
-    /// SQLite: moves what is committed from the log into the file, beside the writer.
-    pub(super) async fn checkpoint(&self) -> Result<()> {
-        if let Pools::Sqlite { readers, .. } = &self.pools {
-            let mut conn = readers.acquire().await?;
-            sql(&mut *conn, "PRAGMA wal_checkpoint(PASSIVE)").await?;
-        }
-        Ok(())
+    /// SQLite: moves what is committed from the log into the file, beside the writer. Answers how many
+    /// pages of the log, as it stands, have been moved; -1 where somebody else is at it.
+    pub(super) async fn checkpoint(&self) -> Result<i64> {
+        let Pools::Sqlite { readers, .. } = &self.pools else { return Ok(0) };
+        let mut conn = readers.acquire().await?;
+        let done = sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *conn).await?;
+        let (_busy, _log, moved): (i64, i64, i64) = done;
+        Ok(moved)
     }
 
     async fn spawn<T, E, F>(&self, mode: Mode, f: F) -> std::result::Result<T, E>
