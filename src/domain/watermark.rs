@@ -67,6 +67,35 @@ pub fn left<'a>(
     Some(left)
 }
 
+/// The SKU of a warehouse's level that leaves enough of it not to be low, whatever other sources have;
+/// `None` where that is not so, or cannot be told from what is loaded.
+pub fn plenty(skus: &BTreeMap<SkuKey, Sku>, level: &Level, policy: &Policy) -> Option<SkuKey> {
+    if level.kind != Kind::Warehouse {
+        return None; // other SKUs may be mapped to the item
+    }
+    let key = level.id.as_str().strip_prefix(level.source.as_str())?.strip_prefix(':')?;
+    let sku = skus.get(key)?;
+    let source = sku.sources.iter().find(|source| source.level == level.id)?;
+    let units = level.available(policy.buffer(source));
+    (units >= Limits::of(sku.watermark, policy).low).then(|| sku.key.clone())
+}
+
+/// What surely makes a SKU not low: so many units of it, counted with the largest buffer of all suppliers
+/// where a supplier's item has none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caution {
+    /// Where a SKU has no limit of its own.
+    pub low: i64,
+    pub buffer: i64,
+}
+
+impl Caution {
+    pub fn of(policy: &Policy) -> Caution {
+        let buffers = policy.suppliers.values().map(|terms| terms.buffer);
+        Caution { low: policy.low, buffer: buffers.max().unwrap_or(0).max(0) }
+    }
+}
+
 /// A SKU's `low_stock` by what is left; `None` between the limits, where it stays as it is.
 pub fn judge(sku: &SkuKey, left: i64, limits: Limits) -> Option<AlertChange> {
     let (kind, subject) = (AlertKind::LowStock, sku.to_string());
@@ -80,8 +109,8 @@ pub fn judge(sku: &SkuKey, left: i64, limits: Limits) -> Option<AlertChange> {
     }
 }
 
-/// A supplier's levels as they are walked through, with those that are too old.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A supplier's levels: how many there are, and those found too old.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     levels: u64,
     stale: u64,
@@ -89,12 +118,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a level. One that was never read, or is not offered, is neither fresh nor stale.
-    pub fn add(&mut self, level: &Level, policy: &Policy, now: Timestamp) {
-        if level.kind != Kind::Supplier {
-            return;
-        }
-        self.levels += 1;
+    /// Of so many levels.
+    pub fn of(levels: u64) -> Tally {
+        Tally { levels, stale: 0, samples: Vec::new() }
+    }
+
+    /// Looks at one of them. One that was never read, or is not offered, is neither fresh nor stale.
+    pub fn look_at(&mut self, level: &Level, policy: &Policy, now: Timestamp) {
         let age = level.as_of.map_or(Span::ZERO, |as_of| now.since(as_of));
         if availability::freshness(policy, level, now) == Stale {
             self.stale += 1;
@@ -272,6 +302,32 @@ mod tests {
     }
 
     #[test]
+    fn plenty_is_what_a_warehouse_alone_leaves_enough_of() {
+        let of = |level: &Level, low: Option<i64>, known: &[Level]| {
+            let sku = Sku { watermark: Watermark { low, recover: None }, ..sku(known) };
+            plenty(&[(sku.key.clone(), sku)].into(), level, &policy())
+        };
+        let shoe = Some(SkuKey::from("SHOE"));
+        // The policy's limit is 5.
+        assert_eq!(of(&warehouse(5), None, &[warehouse(5)]), shoe);
+        assert_eq!(of(&warehouse(4), None, &[warehouse(4)]), None);
+        assert_eq!(of(&warehouse(5), Some(6), &[warehouse(5)]), None);
+        let held = Level { held: 1, ..warehouse(5) };
+        assert_eq!(of(&held, None, &[warehouse(5)]), None);
+        // Whatever the other sources have: less than nothing they cannot.
+        let item = level(1, 0, None);
+        assert_eq!(of(&warehouse(5), None, &[item.clone(), warehouse(5)]), shoe);
+        let full = level(1, 90, Some(Timestamp::from_secs(0)));
+        assert_eq!(
+            of(&full, None, std::slice::from_ref(&full)),
+            None,
+            "others may be mapped to it"
+        );
+        assert_eq!(of(&warehouse(5), None, &[item]), None, "no source of the SKU");
+        assert_eq!(plenty(&BTreeMap::new(), &warehouse(5), &policy()), None);
+    }
+
+    #[test]
     fn what_cannot_be_ordered_does_not_count() {
         let read = Some(Timestamp::from_secs(0));
         let mut gone = level(1, 9, read);
@@ -296,9 +352,9 @@ mod tests {
     #[test]
     fn a_storm_of_stale_levels_is_one_alert_with_ten_samples() {
         let now = Timestamp::from_secs(10_000_000);
-        let mut tally = Tally::default();
+        let mut tally = Tally::of(3000);
         for n in 0..3000 {
-            tally.add(&level(n, 5, Some(now - Span::minutes(30))), &policy(), now);
+            tally.look_at(&level(n, 5, Some(now - Span::minutes(30))), &policy(), now);
         }
         let AlertChange::Open { kind, subject, detail } = tally.judge(&supplier()) else {
             panic!("it must open");
@@ -315,9 +371,9 @@ mod tests {
     fn fresh_again_closes_and_the_limit_itself_is_fresh() {
         let now = Timestamp::from_secs(10_000_000);
         let judged = |age: Span| {
-            let mut tally = Tally::default();
-            tally.add(&level(1, 5, Some(now - age)), &policy(), now);
-            tally.add(&level(2, 5, None), &policy(), now);
+            let mut tally = Tally::of(2);
+            tally.look_at(&level(1, 5, Some(now - age)), &policy(), now);
+            tally.look_at(&level(2, 5, None), &policy(), now);
             tally.judge(&supplier())
         };
         // L + 1.2 × I = 1 + 12 minutes.

@@ -66,7 +66,7 @@ impl Writer {
         self.queue.drafted_is_taken();
         let mut draft = std::mem::replace(&mut now.draft, Draft::empty());
         let (group, replies) = self.group(std::mem::take(&mut draft.pending));
-        let closed = self.known.close(draft, self.clock.now());
+        let closed = self.known.close(draft, &self.policy, self.clock.now());
         let mut writing = pin!(group.write(closed, self));
         let written = loop {
             self.gather(now);

@@ -9,7 +9,7 @@ use super::known::{Basis, Closed};
 use super::sold_out::sold_out;
 use super::store::Store;
 use super::writer::Writer;
-use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Reply, Touched};
+use super::{Committed, Envelope, Error, Idempotency, KeptAnswer, Moved, Reply, Touched};
 use crate::clock::{Clock, Timestamp};
 use crate::domain::command::Needs;
 use crate::domain::decide::decide;
@@ -231,7 +231,9 @@ impl Attempt {
             sold_out,
             read_at,
         };
-        let committed = Committed { levels: saved.levels, next_job: saved.next_job };
+        let moved = saved.levels.iter().filter_map(|id| world.levels.get(id));
+        let levels = moved.map(|level| Moved::now(level, &world.skus, &self.policy)).collect();
+        let committed = Committed { levels, next_job: saved.next_job };
         let read = Some((begun.catalogue, world));
         put(&self.stash, Decided { begun_at: started, results, committed, touched, read });
         Ok(())

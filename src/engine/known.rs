@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::group::{Decided, Results};
 use super::queue::{MAX_COMMANDS, MAX_LEVELS, Pending};
-use super::{Committed, Envelope, Reply, Touched};
+use super::{Committed, Envelope, Moved, Reply, Touched};
 use crate::clock::{Span, Timestamp};
 use crate::domain::command::{Command, Placement};
 use crate::domain::decide::decide;
@@ -199,7 +199,12 @@ impl Known {
     ///
     /// # Errors
     /// When it changes more than it may.
-    pub(super) fn close(&mut self, draft: Draft, now: Timestamp) -> storage::Result<Closed> {
+    pub(super) fn close(
+        &mut self,
+        draft: Draft,
+        policy: &Policy,
+        now: Timestamp,
+    ) -> storage::Result<Closed> {
         let Draft { results, placing, begun_at, .. } = draft;
         let placed = placing.close(&mut self.world.levels, now)?;
         let touched = Touched {
@@ -207,7 +212,8 @@ impl Known {
             read_at: Some(Instant::now()),
             ..Touched::default()
         };
-        let levels = placed.levels.iter().map(|level| level.id.clone()).collect();
+        let moved = placed.levels.iter();
+        let levels = moved.map(|level| Moved::now(level, &self.world.skus, policy)).collect();
         let committed = Committed { levels, next_job: placed.next_job };
         let decided = Decided { results, committed, touched, ..Decided::default() };
         let basis = Basis { catalogue: self.catalogue, at: begun_at.unwrap_or(now) };

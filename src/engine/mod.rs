@@ -1,6 +1,7 @@
 //! The queue that groups commands into transactions. Commands that arrive while a commit is under
 //! way form the next one; replies go out only after it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,9 +10,12 @@ use tokio::sync::{broadcast, oneshot};
 use crate::clock::{Clock, Timestamp};
 use crate::domain::availability::SoldOut;
 use crate::domain::command::Command;
+use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::outcome::{Outcome, Refusal};
 use crate::domain::policy::Policy;
+use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
+use crate::domain::watermark;
 use crate::ids::Ids;
 use crate::storage::Db;
 use crate::storage::epochs::Epoch;
@@ -107,9 +111,23 @@ pub enum Error {
 #[derive(Clone, Debug, Default)]
 pub struct Committed {
     /// Levels whose figures changed.
-    pub levels: Vec<crate::domain::names::LevelId>,
+    pub levels: Vec<Moved>,
     /// The earliest job owed.
     pub next_job: Option<Timestamp>,
+}
+
+/// A level whose figures a group changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub level: LevelId,
+    /// The SKU of which it alone still leaves enough (`domain::watermark::plenty`).
+    pub plenty: Option<SkuKey>,
+}
+
+impl Moved {
+    fn now(level: &Level, skus: &BTreeMap<SkuKey, Sku>, policy: &Policy) -> Moved {
+        Moved { level: level.id.clone(), plenty: watermark::plenty(skus, level, policy) }
+    }
 }
 
 /// What a group changed of what availability is made of, as it left it, and what it found sold out:

@@ -13,6 +13,7 @@ use crate::domain::job::{Job, JobRequest};
 use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
 use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
+use crate::domain::watermark::Caution;
 use crate::engine::Fence;
 use crate::storage::{self, Db, alerts, groups, jobs, pages, schedules, suppliers};
 
@@ -228,10 +229,47 @@ pub async fn levels_of(
     read.await.map_err(stop)
 }
 
-/// SKUs after a key, each with its levels.
-pub async fn skus(db: &Db, after: Option<SkuKey>, limit: i64) -> Result<Vec<(Sku, Vec<Level>)>> {
-    let read =
-        db.read(move |tx| Box::pin(async move { pages::skus(tx, after.as_ref(), limit).await }));
+/// A source's levels whose figure is of before a time, after an id.
+pub async fn aged_levels(
+    db: &Db,
+    source: &SourceId,
+    before: Timestamp,
+    after: Option<LevelId>,
+    limit: i64,
+) -> Result<Vec<Level>> {
+    let source = source.clone();
+    let read = db.read(move |tx| {
+        Box::pin(
+            async move { pages::aged_levels(tx, &source, before, after.as_ref(), limit).await },
+        )
+    });
+    read.await.map_err(stop)
+}
+
+/// How many levels a source has.
+pub async fn count_levels(db: &Db, source: &SourceId) -> Result<u64> {
+    let source = source.clone();
+    let read = db.read(move |tx| Box::pin(async move { pages::count_levels(tx, &source).await }));
+    read.await.map_err(stop)
+}
+
+/// Of a page of SKUs after a key those that may be low, and the last key of the page.
+pub async fn scarce(
+    db: &Db,
+    caution: Caution,
+    after: Option<SkuKey>,
+    limit: i64,
+) -> Result<(Vec<SkuKey>, Option<SkuKey>)> {
+    let read = db.read(move |tx| {
+        Box::pin(async move { pages::scarce(tx, caution, after.as_ref(), limit).await })
+    });
+    read.await.map_err(stop)
+}
+
+/// These SKUs, each with its levels.
+pub async fn skus(db: &Db, keys: &[SkuKey]) -> Result<Vec<(Sku, Vec<Level>)>> {
+    let keys = keys.to_vec();
+    let read = db.read(move |tx| Box::pin(async move { pages::skus(tx, &keys).await }));
     read.await.map_err(stop)
 }
 

@@ -6,7 +6,7 @@
 //! (`domain::decide::warnings`). A commit that is missed (the channel overran, the process restarted)
 //! is made good by the job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::sync::broadcast::Receiver;
@@ -17,14 +17,17 @@ use super::run::{Answer, Run, Stop};
 use super::{Deps, dead, store};
 use crate::domain::alert::AlertKind;
 use crate::domain::command::Command;
+use crate::domain::lock_ttl;
 use crate::domain::names::{LevelId, SkuKey, SourceId};
 use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
-use crate::domain::watermark::{self, Limits, Tally};
+use crate::domain::watermark::{self, Caution, Limits, Tally};
 use crate::engine::{Committed, Envelope};
 
-/// SKUs or levels in a page.
-const PAGE: i64 = 500;
+/// SKUs or levels in a page that are read whole.
+const PAGE: usize = 500;
+/// SKUs in a page of which only the scarce are read.
+const LOOKED_OVER: i64 = 5_000;
 /// SKUs or changes in one command.
 const CHANGES: usize = 200;
 /// A touched SKU is judged at most this often.
@@ -32,17 +35,31 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The job: every SKU, every supplier, every dead job, every reminder.
 pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
-    let open = store::open_subjects(&run.deps.db, AlertKind::LowStock).await?;
-    let mut changing = Vec::new();
+    let db = &run.deps.db;
+    let caution = Caution::of(&run.deps.policy);
+    let open = store::open_subjects(db, AlertKind::LowStock).await?;
+    // Those that may have recovered, and those that may be low; what is both is told already.
+    let mut doubtful: BTreeSet<SkuKey> =
+        open.iter().map(|subject| SkuKey::from(subject.as_str())).collect();
     let mut after = None;
     loop {
-        let page = store::skus(&run.deps.db, after.clone(), PAGE).await?;
-        let Some((last, _)) = page.last() else { break };
-        after = Some(last.key.clone());
-        changing.extend(look_over(run.deps, &page, &open));
+        let (scarce, last) = store::scarce(db, caution, after, LOOKED_OVER).await?;
+        for sku in scarce {
+            if !doubtful.remove(&sku) {
+                doubtful.insert(sku);
+            }
+        }
+        if last.is_none() {
+            break;
+        }
+        after = last;
     }
-    for chunk in changing.chunks(CHANGES) {
-        run.submit(Command::LowStock { skus: chunk.to_vec() }).await?;
+    let doubtful: Vec<SkuKey> = doubtful.into_iter().collect();
+    for page in doubtful.chunks(PAGE) {
+        let skus = store::skus(db, page).await?;
+        for changing in look_over(run.deps, &skus, &open).chunks(CHANGES) {
+            run.submit(Command::LowStock { skus: changing.to_vec() }).await?;
+        }
     }
     for supplier in run.deps.suppliers.keys() {
         freshness(run, supplier).await?;
@@ -50,23 +67,27 @@ pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     for chunk in dead::judge(run.deps).await?.chunks(CHANGES) {
         run.submit(Command::Alerts(chunk.to_vec())).await?;
     }
-    store::remind(&run.deps.db, run.deps.policy.remind_every, run.now()).await?;
+    store::remind(db, run.deps.policy.remind_every, run.now()).await?;
     Ok(Answer::Done)
 }
 
-/// Walks through a supplier's levels and has its `feed_stale` judged.
+/// Looks at those of a supplier's levels that may be too old, and has its `feed_stale` judged.
 ///
 /// # Errors
 /// When the levels cannot be read, or the alert not be changed.
 pub async fn freshness(run: &Run<'_>, supplier: &SourceId) -> Result<(), Stop> {
-    let mut tally = Tally::default();
+    let (db, policy) = (&run.deps.db, &run.deps.policy);
+    let Some(terms) = policy.suppliers.get(supplier) else { return Ok(()) };
+    let mut tally = Tally::of(store::count_levels(db, supplier).await?);
     let mut after = None;
     loop {
-        let page = store::levels_of(&run.deps.db, supplier, after.clone(), PAGE).await?;
+        let before = run.now() - lock_ttl::stale_after(terms, terms.declared_lag);
+        let limit = i64::try_from(PAGE).unwrap_or(1);
+        let page = store::aged_levels(db, supplier, before, after.clone(), limit).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
         let now = run.now();
-        page.iter().for_each(|level| tally.add(level, &run.deps.policy, now));
+        page.iter().for_each(|level| tally.look_at(level, policy, now));
     }
     run.submit(Command::FeedStale { supplier: supplier.clone(), tally }).await?;
     Ok(())
@@ -87,14 +108,14 @@ fn look_over(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -
 
 /// Judges the SKUs whose levels a commit touched, until told to stop.
 pub async fn follow(deps: Deps, mut commits: Receiver<Committed>, stopping: CancellationToken) {
-    let mut touched: BTreeSet<LevelId> = BTreeSet::new();
+    let mut touched: BTreeMap<LevelId, Option<SkuKey>> = BTreeMap::new();
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
             commit = commits.recv() => match commit {
-                Ok(commit) => touched.extend(commit.levels),
+                Ok(commit) => touched.extend(commit.levels.into_iter().map(|m| (m.level, m.plenty))),
                 // Made good by the job of the next minute.
                 Err(RecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "commits not followed");
@@ -102,8 +123,7 @@ pub async fn follow(deps: Deps, mut commits: Receiver<Committed>, stopping: Canc
                 Err(RecvError::Closed) => return stopping.cancelled().await,
             },
             _ = tick.tick(), if !touched.is_empty() => {
-                let levels = std::mem::take(&mut touched);
-                if let Err(error) = judge_touched(&deps, &levels).await {
+                if let Err(error) = judge_touched(&deps, std::mem::take(&mut touched)).await {
                     tracing::debug!(error, "watermarks not judged; the next minute's job will");
                 }
             }
@@ -111,13 +131,18 @@ pub async fn follow(deps: Deps, mut commits: Receiver<Committed>, stopping: Canc
     }
 }
 
-/// Judges the SKUs of these levels now.
-async fn judge_touched(deps: &Deps, levels: &BTreeSet<LevelId>) -> Result<(), String> {
-    let levels: Vec<LevelId> = levels.iter().cloned().collect();
-    for chunk in levels.chunks(usize::try_from(PAGE).unwrap_or(1)) {
+/// Judges the SKUs of these levels now, but for those of which there is plenty and nothing is told.
+async fn judge_touched(
+    deps: &Deps,
+    touched: BTreeMap<LevelId, Option<SkuKey>>,
+) -> Result<(), String> {
+    let open =
+        store::open_subjects(&deps.db, AlertKind::LowStock).await.map_err(|e| e.to_string())?;
+    let quiet = |sku: &SkuKey| !open.contains(sku.as_str());
+    let doubtful = touched.into_iter().filter(|(_, plenty)| !plenty.as_ref().is_some_and(quiet));
+    let levels: Vec<LevelId> = doubtful.map(|(level, _)| level).collect();
+    for chunk in levels.chunks(PAGE) {
         let skus = store::skus_of_levels(&deps.db, chunk).await.map_err(|e| e.to_string())?;
-        let open =
-            store::open_subjects(&deps.db, AlertKind::LowStock).await.map_err(|e| e.to_string())?;
         for changing in look_over(deps, &skus, &open).chunks(CHANGES) {
             let command = Command::LowStock { skus: changing.to_vec() };
             let reply = deps.engine.submit(Envelope::from(command)).await;

@@ -11,7 +11,7 @@ use stockhold::domain::order::State;
 use stockhold::domain::sku::{Sku, Watermark};
 use stockhold::domain::stock::{Level, Listing};
 use stockhold::domain::supply::Figure;
-use stockhold::domain::watermark::Tally;
+use stockhold::domain::watermark::{Caution, Tally};
 use stockhold::jobs::{self};
 use stockhold::storage::pages;
 
@@ -34,7 +34,8 @@ on_both!(
     a_channel_that_fails_is_tried_again_alone,
     stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule,
     each_supplier_is_synced_at_the_start_whatever_the_slots_say,
-    the_levels_of_skus_are_found_by_page_and_by_level,
+    the_levels_of_skus_are_found_by_name_and_by_level,
+    only_skus_that_may_be_low_are_looked_at,
 );
 
 fn none() -> Watermark {
@@ -243,9 +244,9 @@ async fn no_alert_opens_by_figures_that_have_been_replaced(test: TestDb) {
     let sync = Job::Sync { supplier: "s1".into() };
     shop.do_now(sync.clone()).await;
     shop.clock.advance(Span::minutes(20));
-    let mut tally = Tally::default();
+    let mut tally = Tally::of(10);
     let now = shop.clock.now();
-    shop.levels("s1").await.iter().for_each(|level| tally.add(level, &shop.deps.policy, now));
+    shop.levels("s1").await.iter().for_each(|level| tally.look_at(level, &shop.deps.policy, now));
     assert_eq!(tally.samples().count(), 10);
     let stale = || Command::FeedStale { supplier: "s1".into(), tally: tally.clone() };
     let low = || Command::LowStock { skus: vec!["SHOE".into()] };
@@ -367,20 +368,28 @@ async fn stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule(test: T
     shop.settle().await;
     // The clock stands still: no slot is due any more.
     shop.place("o1", "SHOE", 6).await;
-    let mut told = Vec::new();
-    for _ in 0..1_000 {
-        told = shop.told(0, AlertKind::LowStock);
-        if !told.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(told, ["opened"]);
+    assert_eq!(told_at_last(&shop, 1).await, ["opened"]);
     assert_eq!(shop.alerts(AlertKind::LowStock).await[0].detail, "4 left, below 5");
+    // Enough again, and looked at nevertheless, as it is told.
+    shop.count_to("SHOE", 14).await;
+    assert_eq!(told_at_last(&shop, 2).await, ["opened", "closed"]);
     stopping.cancel();
     for task in tasks {
         task.await.expect("joins").expect("ends well");
     }
+}
+
+/// What is told of SKUs that run low, once it is so much.
+async fn told_at_last(shop: &Shop, count: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..1_000 {
+        told = shop.told(0, AlertKind::LowStock);
+        if told.len() >= count {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    told
 }
 
 async fn each_supplier_is_synced_at_the_start_whatever_the_slots_say(test: TestDb) {
@@ -406,31 +415,69 @@ async fn each_supplier_is_synced_at_the_start_whatever_the_slots_say(test: TestD
     }
 }
 
-async fn the_levels_of_skus_are_found_by_page_and_by_level(test: TestDb) {
+async fn the_levels_of_skus_are_found_by_name_and_by_level(test: TestDb) {
     let shop = Shop::on(test);
     shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
     shop.stock("SHOE", 4, none()).await;
-    let keys = async |after: Option<&str>, limit| -> Vec<String> {
-        let after = after.map(SkuKey::from);
-        let read = shop
-            .test
-            .db
-            .read(move |tx| Box::pin(async move { pages::skus(tx, after.as_ref(), limit).await }));
-        let page: Vec<(Sku, Vec<Level>)> = read.await.expect("read");
-        assert!(page.iter().all(|(sku, levels)| levels.len() == 1 && sku.sources.len() == 1));
-        page.into_iter().map(|(sku, _)| sku.key.to_string()).collect()
-    };
-    assert_eq!(keys(None, 2).await, ["SHOE", "SKU-11"]);
-    assert_eq!(keys(Some("SKU-19"), 5).await, ["SKU-20"]);
-    assert_eq!(keys(Some("SKU-20"), 5).await, Vec::<String>::new());
-
     let read = shop.test.db.read(|tx| {
         Box::pin(async move {
-            pages::skus_of_levels(tx, &["s1:12:".into(), "main:SHOE".into(), "x:y:".into()]).await
+            let named = pages::skus(tx, &["SKU-20".into(), "SHOE".into(), "x".into()]).await?;
+            let levels = ["s1:12:".into(), "main:SHOE".into(), "x:y:".into()];
+            Ok((named, pages::skus_of_levels(tx, &levels).await?))
         })
     });
-    let found: Vec<(Sku, Vec<Level>)> = read.await.expect("read");
-    let found: Vec<(&str, i64)> =
-        found.iter().map(|(sku, levels)| (sku.key.as_str(), levels[0].quantity)).collect();
-    assert_eq!(found, [("SHOE", 4), ("SKU-12", 0)]);
+    let read: stockhold::storage::Result<_> = read.await;
+    let (named, of_levels): (Vec<(Sku, Vec<Level>)>, _) = read.expect("read");
+    let quantities = |found: &[(Sku, Vec<Level>)]| -> Vec<(String, i64)> {
+        found.iter().map(|(sku, levels)| (sku.key.to_string(), levels[0].quantity)).collect()
+    };
+    assert_eq!(quantities(&named), [("SHOE".into(), 4), ("SKU-20".into(), 0)]);
+    assert_eq!(quantities(&of_levels), [("SHOE".into(), 4), ("SKU-12".into(), 0)]);
+}
+
+/// What is surely enough is passed over; whatever may be low is named, page by page.
+async fn only_skus_that_may_be_low_are_looked_at(test: TestDb) {
+    let mut shop = Shop::on(test);
+    // The policy's limit is 5, the supplier's buffer 2.
+    let own = |low| Watermark { low: Some(low), recover: None };
+    shop.stock("A-4", 4, Watermark::default()).await;
+    shop.stock("B-5", 5, Watermark::default()).await;
+    shop.stock("C-5-OWN-6", 5, own(6)).await;
+    shop.stock("D-0-OWN-0", 0, own(0)).await;
+    shop.stock("E-9-HELD-5", 9, Watermark::default()).await;
+    shop.place("o1", "E-9-HELD-5", 5).await;
+    shop.offers(vec![("1", Figure::Listed(5)), ("2", Figure::Listed(8)), ("3", Figure::Missing)])
+        .await;
+    shop.test
+        .run("UPDATE skus SET low = NULL, recover = NULL WHERE key LIKE 'SKU-%'")
+        .await
+        .expect("set");
+    let all = ["A-4", "C-5-OWN-6", "E-9-HELD-5", "SKU-1", "SKU-2", "SKU-3"];
+    assert_eq!(scarce(&shop, 100).await, [all.to_vec()], "what was never read is looked at");
+    shop.run();
+    shop.do_now(Job::Sync { supplier: "s1".into() }).await;
+    assert_eq!(
+        scarce(&shop, 2).await,
+        [vec!["A-4"], vec!["C-5-OWN-6"], vec!["E-9-HELD-5", "SKU-1"], vec!["SKU-3"]]
+    );
+    shop.stop().await;
+}
+
+/// Pages of so many SKUs, and which of them may be low.
+async fn scarce(shop: &Shop, limit: i64) -> Vec<Vec<String>> {
+    let caution = Caution { low: 5, buffer: 2 };
+    let mut pages = Vec::new();
+    let mut after: Option<SkuKey> = None;
+    loop {
+        let read = shop.test.db.read(move |tx| {
+            Box::pin(async move { pages::scarce(tx, caution, after.as_ref(), limit).await })
+        });
+        let read: stockhold::storage::Result<(Vec<SkuKey>, Option<SkuKey>)> = read.await;
+        let (found, last) = read.expect("read");
+        if last.is_none() {
+            return pages;
+        }
+        after = last;
+        pages.push(found.iter().map(SkuKey::to_string).collect());
+    }
 }
