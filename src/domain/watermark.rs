@@ -80,11 +80,10 @@ pub fn plenty(skus: &BTreeMap<SkuKey, Sku>, level: &Level, policy: &Policy) -> O
     (units >= Limits::of(sku.watermark, policy).low).then(|| sku.key.clone())
 }
 
-/// What surely makes a SKU not low: so many units of it, counted with the largest buffer of all suppliers
-/// where a supplier's item has none of its own.
+/// With which a SKU is surely not low: so many units, where it has no limit of its own, beyond the largest
+/// buffer of all suppliers where a supplier's item has none of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caution {
-    /// Where a SKU has no limit of its own.
     pub low: i64,
     pub buffer: i64,
 }

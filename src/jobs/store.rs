@@ -253,13 +253,13 @@ pub async fn count_levels(db: &Db, source: &SourceId) -> Result<u64> {
     read.await.map_err(stop)
 }
 
-/// Of a page of SKUs after a key those that may be low, and the last key of the page.
+/// The SKUs of a page of levels after an id that may be low, and the last id of the page.
 pub async fn scarce(
     db: &Db,
     caution: Caution,
-    after: Option<SkuKey>,
+    after: Option<LevelId>,
     limit: i64,
-) -> Result<(Vec<SkuKey>, Option<SkuKey>)> {
+) -> Result<(Vec<SkuKey>, Option<LevelId>)> {
     let read = db.read(move |tx| {
         Box::pin(async move { pages::scarce(tx, caution, after.as_ref(), limit).await })
     });

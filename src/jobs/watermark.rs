@@ -26,8 +26,8 @@ use crate::engine::{Committed, Envelope};
 
 /// SKUs or levels in a page that are read whole.
 const PAGE: usize = 500;
-/// SKUs in a page of which only the scarce are read.
-const LOOKED_OVER: i64 = 5_000;
+/// Levels in a page of which only the scarce are read.
+const LOOKED_OVER: i64 = 20_000;
 /// SKUs or changes in one command.
 const CHANGES: usize = 200;
 /// A touched SKU is judged at most this often.
@@ -38,23 +38,19 @@ pub async fn run(run: &Run<'_>) -> Result<Answer, Stop> {
     let db = &run.deps.db;
     let caution = Caution::of(&run.deps.policy);
     let open = store::open_subjects(db, AlertKind::LowStock).await?;
-    // Those that may have recovered, and those that may be low; what is both is told already.
-    let mut doubtful: BTreeSet<SkuKey> =
-        open.iter().map(|subject| SkuKey::from(subject.as_str())).collect();
+    let mut scarce = BTreeSet::new();
     let mut after = None;
     loop {
-        let (scarce, last) = store::scarce(db, caution, after, LOOKED_OVER).await?;
-        for sku in scarce {
-            if !doubtful.remove(&sku) {
-                doubtful.insert(sku);
-            }
-        }
+        let (found, last) = store::scarce(db, caution, after, LOOKED_OVER).await?;
+        scarce.extend(found);
         if last.is_none() {
             break;
         }
         after = last;
     }
-    let doubtful: Vec<SkuKey> = doubtful.into_iter().collect();
+    // What is both is told already.
+    let told = open.iter().map(|subject| SkuKey::from(subject.as_str())).collect();
+    let doubtful: Vec<SkuKey> = scarce.symmetric_difference(&told).cloned().collect();
     for page in doubtful.chunks(PAGE) {
         let skus = store::skus(db, page).await?;
         for changing in look_over(run.deps, &skus, &open).chunks(CHANGES) {

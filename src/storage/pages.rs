@@ -31,20 +31,24 @@ texts! {
         LevelRow::LIST
     );
     COUNT_LEVELS = "SELECT count(*) FROM levels WHERE source = $1";
-    /// The last key of a page of SKUs.
-    PAGE = "SELECT key FROM (SELECT key FROM skus WHERE key > $1 ORDER BY key LIMIT $2) AS page
-         ORDER BY key DESC LIMIT 1";
-    /// Only what is sure to be there is counted; see `watermark::Caution`.
-    SCARCE = "SELECT s.key FROM skus s
-         WHERE s.key > $1 AND s.key <= $2 AND coalesce(s.low, $3) > (
+    LARGEST_LIMIT = "SELECT max(low) FROM skus WHERE low IS NOT NULL";
+    /// The last id of a page of levels.
+    PAGE = "SELECT id FROM (SELECT id FROM levels WHERE id > $1 ORDER BY id LIMIT $2) AS page
+         ORDER BY id DESC LIMIT 1";
+    /// Levels of which there is not enough for any SKU, and their SKUs, unless their levels have enough
+    /// together; only what is sure to be there is counted. `CROSS JOIN`: in this order.
+    SCARCE = "SELECT DISTINCT s.key FROM levels l CROSS JOIN sku_sources x CROSS JOIN skus s
+         WHERE l.id > $1 AND l.id <= $2 AND x.level_id = l.id AND s.key = x.sku
+           AND (l.quantity - l.held - l.committed < $5 OR l.listing <> 'listed'
+                OR l.blocked_at IS NOT NULL OR l.closed_from IS NOT NULL)
+           AND coalesce(s.low, $3) > (
             SELECT CAST(coalesce(sum(units), 0) AS BIGINT) FROM (
-                SELECT l.quantity - l.held - l.committed
-                    - coalesce(x.buffer, CASE x.kind WHEN 'supplier' THEN $4 ELSE 0 END) AS units
-                FROM sku_sources x JOIN levels l ON l.id = x.level_id
-                WHERE x.sku = s.key AND l.listing = 'listed' AND l.blocked_at IS NULL
-                  AND l.closed_from IS NULL) AS sure
-            WHERE units > 0)
-         ORDER BY s.key";
+                SELECT o.quantity - o.held - o.committed
+                    - coalesce(y.buffer, CASE y.kind WHEN 'supplier' THEN $4 ELSE 0 END) AS units
+                FROM sku_sources y JOIN levels o ON o.id = y.level_id
+                WHERE y.sku = s.key AND o.listing = 'listed' AND o.blocked_at IS NULL
+                  AND o.closed_from IS NULL) AS sure
+            WHERE units > 0)";
     SKUS = format!("SELECT {} FROM skus WHERE key IN (LIST($1)) ORDER BY key", SkuRow::LIST);
     SKUS_OF_LEVELS = format!(
         "SELECT {} FROM skus WHERE key IN
@@ -119,21 +123,25 @@ pub async fn count_levels(tx: &mut Tx, source: &SourceId) -> Result<u64> {
     Ok(count.map_or(0, |(count,)| count.max(0).unsigned_abs()))
 }
 
-/// Of a page of SKUs after a key, by key, those that may be low; and the last key of the page, `None`
-/// where there are no more. Only keys are read of a catalogue that may be large.
+/// The SKUs of a page of levels after an id that may be low; and the last id of the page, `None` where
+/// there are no more. Of a large catalogue only what is scarce is read.
 ///
 /// # Errors
 /// The database's.
 pub async fn scarce(
     tx: &mut Tx,
     caution: Caution,
-    after: Option<&SkuKey>,
+    after: Option<&LevelId>,
     limit: i64,
-) -> Result<(Vec<SkuKey>, Option<SkuKey>)> {
-    let after = after.map_or("", SkuKey::as_str);
+) -> Result<(Vec<SkuKey>, Option<LevelId>)> {
+    let after = after.map_or("", LevelId::as_str);
     let last: Option<(String,)> = tx.first(&PAGE, args![after, limit]).await?;
     let Some((last,)) = last else { return Ok((Vec::new(), None)) };
-    let args = args![after, last.as_str(), caution.low, caution.buffer];
+    let Caution { low, buffer } = caution;
+    let largest: Option<(Option<i64>,)> = tx.first(&LARGEST_LIMIT, Vec::new()).await?;
+    let largest = largest.and_then(|(own,)| own).map_or(low, |own| own.max(low));
+    let enough = largest.saturating_add(buffer);
+    let args = args![after, last.as_str(), low, buffer, enough];
     let keys: Vec<(String,)> = tx.all(&SCARCE, args).await?;
     Ok((keys.into_iter().map(|(key,)| key.into()).collect(), Some(last.into())))
 }

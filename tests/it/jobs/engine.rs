@@ -6,7 +6,7 @@ use stockhold::clock::Span;
 use stockhold::domain::alert::AlertKind;
 use stockhold::domain::command::Command;
 use stockhold::domain::job::Job;
-use stockhold::domain::names::SkuKey;
+use stockhold::domain::names::{LevelId, SkuKey};
 use stockhold::domain::order::State;
 use stockhold::domain::sku::{Sku, Watermark};
 use stockhold::domain::stock::{Level, Listing};
@@ -454,6 +454,13 @@ async fn only_skus_that_may_be_low_are_looked_at(test: TestDb) {
         .expect("set");
     let all = ["A-4", "C-5-OWN-6", "E-9-HELD-5", "SKU-1", "SKU-2", "SKU-3"];
     assert_eq!(scarce(&shop, 100).await, [all.to_vec()], "what was never read is looked at");
+    // Both levels of a SKU are found, and that one of them is enough.
+    let second =
+        "INSERT INTO sku_sources (sku, position, source, kind, level_id, min_quantity, pack_size)
+        VALUES ('A-4', 2, 'other', 'warehouse', 'main:B-5', 1, 1)";
+    shop.test.run(second).await.expect("added");
+    assert_eq!(scarce(&shop, 100).await, [all[1..].to_vec()]);
+    shop.test.run("DELETE FROM sku_sources WHERE position = 2").await.expect("deleted");
     shop.run();
     shop.do_now(Job::Sync { supplier: "s1".into() }).await;
     assert_eq!(
@@ -463,21 +470,22 @@ async fn only_skus_that_may_be_low_are_looked_at(test: TestDb) {
     shop.stop().await;
 }
 
-/// Pages of so many SKUs, and which of them may be low.
+/// Pages of so many levels, and which of them may be low.
 async fn scarce(shop: &Shop, limit: i64) -> Vec<Vec<String>> {
     let caution = Caution { low: 5, buffer: 2 };
     let mut pages = Vec::new();
-    let mut after: Option<SkuKey> = None;
+    let mut after: Option<LevelId> = None;
     loop {
         let read = shop.test.db.read(move |tx| {
             Box::pin(async move { pages::scarce(tx, caution, after.as_ref(), limit).await })
         });
-        let read: stockhold::storage::Result<(Vec<SkuKey>, Option<SkuKey>)> = read.await;
-        let (found, last) = read.expect("read");
+        let read: stockhold::storage::Result<(Vec<SkuKey>, Option<LevelId>)> = read.await;
+        let (mut found, last) = read.expect("read");
         if last.is_none() {
             return pages;
         }
         after = last;
+        found.sort();
         pages.push(found.iter().map(SkuKey::to_string).collect());
     }
 }
