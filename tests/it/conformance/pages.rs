@@ -73,4 +73,23 @@ async fn a_sources_levels_come_by_id(test: TestDb) {
     assert_eq!(of(None, 10).await, [upstream().id]);
     assert_eq!(of(Some(upstream().id.as_str()), 10).await, []);
     assert_eq!(of(None, 0).await, []);
+
+    // Its figure is as of second 90.
+    let aged = async |before: i64| -> (Vec<LevelId>, [u64; 2]) {
+        let page = test.transact(move |tx| {
+            Box::pin(async move {
+                let s1688 = "s1688".into();
+                let aged = pages::aged_levels(tx, &s1688, at(before), None, 10).await?;
+                let counts = [
+                    pages::count_levels(tx, &s1688).await?,
+                    pages::count_levels(tx, &"nobody".into()).await?,
+                ];
+                Ok((aged, counts))
+            })
+        });
+        let (aged, counts) = page.await.unwrap();
+        (aged.into_iter().map(|level| level.id).collect(), counts)
+    };
+    assert_eq!(aged(91).await, (vec![upstream().id], [1, 0]));
+    assert_eq!(aged(90).await, (vec![], [1, 0]));
 }
