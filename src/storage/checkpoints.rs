@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::db::Db;
 
 /// The writer's own checkpoint: when the log has so many pages (of 4 KiB). Whoever orders then waits
-/// for it, and where orders are spread over many SKUs, it comes every second or two.
-pub(super) const WRITER_AT_PAGES: u32 = 64_000;
+/// for it; but a log of a new store grows until then, and growing makes its flushes slower.
+pub(super) const WRITER_AT_PAGES: u32 = 16_000;
 
 const EVERY: Duration = Duration::from_millis(250);
 /// After a checkpoint of more pages than these the next follows at once.
