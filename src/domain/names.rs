@@ -96,6 +96,10 @@ impl LevelId {
     pub fn source(&self) -> SourceId {
         SourceId::from(self.0.split(':').next().unwrap_or_default())
     }
+    /// What follows the source: of a warehouse's level the SKU's key.
+    pub fn at_source(&self) -> &str {
+        self.0.split_once(':').map_or("", |(_, rest)| rest)
+    }
 }
 
 impl PurchaseId {

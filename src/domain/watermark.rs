@@ -45,7 +45,7 @@ impl Limits {
 
 /// What could be sold of a SKU over all its sources, counting stale ones at their last figure.
 /// `None` while the first figure of one of them is still to come.
-pub fn left<'a>(
+fn left<'a>(
     sku: &Sku,
     level: impl Fn(&LevelId) -> Option<&'a Level>,
     policy: &Policy,
@@ -73,8 +73,7 @@ pub fn plenty(skus: &BTreeMap<SkuKey, Sku>, level: &Level, policy: &Policy) -> O
     if level.kind != Kind::Warehouse {
         return None; // other SKUs may be mapped to the item
     }
-    let key = level.id.as_str().strip_prefix(level.source.as_str())?.strip_prefix(':')?;
-    let sku = skus.get(key)?;
+    let sku = skus.get(level.id.at_source())?;
     let source = sku.sources.iter().find(|source| source.level == level.id)?;
     let units = level.available(policy.buffer(source));
     (units >= Limits::of(sku.watermark, policy).low).then(|| sku.key.clone())
@@ -95,8 +94,18 @@ impl Caution {
     }
 }
 
-/// A SKU's `low_stock` by what is left; `None` between the limits, where it stays as it is.
-pub fn judge(sku: &SkuKey, left: i64, limits: Limits) -> Option<AlertChange> {
+/// A SKU's `low_stock` as it is to be; `None` between its limits, where it stays as it is, and while what is
+/// left is not known.
+pub fn low_stock<'a>(
+    sku: &Sku,
+    level: impl Fn(&LevelId) -> Option<&'a Level>,
+    policy: &Policy,
+    now: Timestamp,
+) -> Option<AlertChange> {
+    judge(&sku.key, left(sku, level, policy, now)?, Limits::of(sku.watermark, policy))
+}
+
+fn judge(sku: &SkuKey, left: i64, limits: Limits) -> Option<AlertChange> {
     let (kind, subject) = (AlertKind::LowStock, sku.to_string());
     if left < limits.low {
         let detail = format!("{left} left, below {}", limits.low);

@@ -15,7 +15,7 @@ use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
 use crate::domain::watermark::Caution;
 use crate::engine::Fence;
-use crate::storage::{self, Db, alerts, groups, jobs, pages, schedules, suppliers};
+use crate::storage::{self, Db, alerts, groups, jobs, pages, reads, schedules, suppliers};
 
 pub use crate::storage::jobs::{Claimed, Finish};
 
@@ -268,9 +268,9 @@ pub async fn scarce(
 
 /// These SKUs, each with its levels.
 pub async fn skus(db: &Db, keys: &[SkuKey]) -> Result<Vec<(Sku, Vec<Level>)>> {
-    let keys = keys.to_vec();
-    let read = db.read(move |tx| Box::pin(async move { pages::skus(tx, &keys).await }));
-    read.await.map_err(stop)
+    let loaded = reads::skus::load(db, keys).await.map_err(stop)?;
+    let skus = loaded.into_values().map(|l| (l.sku, l.levels.into_values().collect()));
+    Ok(skus.collect())
 }
 
 /// The SKUs that have one of these levels, each with all its levels.

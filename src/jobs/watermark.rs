@@ -21,7 +21,7 @@ use crate::domain::lock_ttl;
 use crate::domain::names::{LevelId, SkuKey, SourceId};
 use crate::domain::sku::Sku;
 use crate::domain::stock::Level;
-use crate::domain::watermark::{self, Caution, Limits, Tally};
+use crate::domain::watermark::{self, Caution, Tally};
 use crate::engine::{Committed, Envelope};
 
 /// SKUs or levels in a page that are read whole.
@@ -94,9 +94,7 @@ fn look_over(deps: &Deps, skus: &[(Sku, Vec<Level>)], open: &BTreeSet<String>) -
     let now = deps.clock.now();
     let changing = skus.iter().filter(|(sku, levels)| {
         let find = |id: &LevelId| levels.iter().find(|l| &l.id == id);
-        let left = watermark::left(sku, find, &deps.policy, now);
-        let limits = Limits::of(sku.watermark, &deps.policy);
-        left.and_then(|left| watermark::judge(&sku.key, left, limits))
+        watermark::low_stock(sku, find, &deps.policy, now)
             .is_some_and(|change| change.is_open() != open.contains(sku.key.as_str()))
     });
     changing.map(|(sku, _)| sku.key.clone()).collect()

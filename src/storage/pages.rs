@@ -31,7 +31,8 @@ texts! {
         LevelRow::LIST
     );
     COUNT_LEVELS = "SELECT count(*) FROM levels WHERE source = $1";
-    LARGEST_LIMIT = "SELECT max(low) FROM skus WHERE low IS NOT NULL";
+    LARGEST = "SELECT (SELECT max(low) FROM skus WHERE low IS NOT NULL),
+        (SELECT max(buffer) FROM sku_sources WHERE buffer IS NOT NULL)";
     /// The last id of a page of levels.
     PAGE = "SELECT id FROM (SELECT id FROM levels WHERE id > $1 ORDER BY id LIMIT $2) AS page
          ORDER BY id DESC LIMIT 1";
@@ -49,7 +50,6 @@ texts! {
                 WHERE y.sku = s.key AND o.listing = 'listed' AND o.blocked_at IS NULL
                   AND o.closed_from IS NULL) AS sure
             WHERE units > 0)";
-    SKUS = format!("SELECT {} FROM skus WHERE key IN (LIST($1)) ORDER BY key", SkuRow::LIST);
     SKUS_OF_LEVELS = format!(
         "SELECT {} FROM skus WHERE key IN
             (SELECT sku FROM sku_sources WHERE level_id IN (LIST($1))) ORDER BY key",
@@ -138,21 +138,13 @@ pub async fn scarce(
     let last: Option<(String,)> = tx.first(&PAGE, args![after, limit]).await?;
     let Some((last,)) = last else { return Ok((Vec::new(), None)) };
     let Caution { low, buffer } = caution;
-    let largest: Option<(Option<i64>,)> = tx.first(&LARGEST_LIMIT, Vec::new()).await?;
-    let largest = largest.and_then(|(own,)| own).map_or(low, |own| own.max(low));
-    let enough = largest.saturating_add(buffer);
+    let own: Option<(Option<i64>, Option<i64>)> = tx.first(&LARGEST, Vec::new()).await?;
+    let (own_low, own_buffer) = own.unwrap_or_default();
+    let largest = |all: i64, own: Option<i64>| own.map_or(all, |own| own.max(all));
+    let enough = largest(low, own_low).saturating_add(largest(buffer, own_buffer));
     let args = args![after, last.as_str(), low, buffer, enough];
     let keys: Vec<(String,)> = tx.all(&SCARCE, args).await?;
     Ok((keys.into_iter().map(|(key,)| key.into()).collect(), Some(last.into())))
-}
-
-/// These SKUs, by key, each with its levels.
-///
-/// # Errors
-/// The database's.
-pub async fn skus(tx: &mut Tx, keys: &[SkuKey]) -> Result<Vec<(Sku, Vec<Level>)>> {
-    let rows = tx.all(&SKUS, vec![list(keys)]).await?;
-    with_levels(tx, rows).await
 }
 
 /// The SKUs that have one of these levels, by key, each with all its levels.
@@ -160,11 +152,7 @@ pub async fn skus(tx: &mut Tx, keys: &[SkuKey]) -> Result<Vec<(Sku, Vec<Level>)>
 /// # Errors
 /// The database's.
 pub async fn skus_of_levels(tx: &mut Tx, levels: &[LevelId]) -> Result<Vec<(Sku, Vec<Level>)>> {
-    let rows = tx.all(&SKUS_OF_LEVELS, vec![list(levels)]).await?;
-    with_levels(tx, rows).await
-}
-
-async fn with_levels(tx: &mut Tx, rows: Vec<SkuRow>) -> Result<Vec<(Sku, Vec<Level>)>> {
+    let rows: Vec<SkuRow> = tx.all(&SKUS_OF_LEVELS, vec![list(levels)]).await?;
     let skus = with_sources(tx, rows).await?;
     let levels = levels_of_skus(tx, skus.iter()).await?;
     let own = |sku: Sku| {

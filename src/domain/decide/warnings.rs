@@ -9,15 +9,13 @@ use crate::domain::alert::AlertChange;
 use crate::domain::availability::{self, Freshness};
 use crate::domain::names::{LevelId, SkuKey, SourceId};
 use crate::domain::outcome::Outcome;
-use crate::domain::watermark::{self, Limits, Tally};
+use crate::domain::watermark::{self, Tally};
 
 impl Rules<'_> {
     pub(super) fn low_stock(&mut self, skus: &[SkuKey]) -> Result<Outcome> {
         for sku in skus.iter().filter_map(|key| self.world.skus.get(key)) {
             let find = |id: &LevelId| self.world.levels.get(id);
-            let left = watermark::left(sku, find, self.policy, self.now);
-            let limits = Limits::of(sku.watermark, self.policy);
-            let change = left.and_then(|left| watermark::judge(&sku.key, left, limits));
+            let change = watermark::low_stock(sku, find, self.policy, self.now);
             self.world.alerts.extend(change);
         }
         Ok(Outcome::Done)

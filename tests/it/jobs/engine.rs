@@ -34,7 +34,7 @@ on_both!(
     a_channel_that_fails_is_tried_again_alone,
     stock_that_runs_dry_is_seen_after_the_commit_without_a_schedule,
     each_supplier_is_synced_at_the_start_whatever_the_slots_say,
-    the_levels_of_skus_are_found_by_name_and_by_level,
+    skus_are_found_by_their_levels,
     only_skus_that_may_be_low_are_looked_at,
 );
 
@@ -415,24 +415,19 @@ async fn each_supplier_is_synced_at_the_start_whatever_the_slots_say(test: TestD
     }
 }
 
-async fn the_levels_of_skus_are_found_by_name_and_by_level(test: TestDb) {
+async fn skus_are_found_by_their_levels(test: TestDb) {
     let shop = Shop::on(test);
     shop.offers(OFFERS.map(|o| (o, Figure::Listed(5))).to_vec()).await;
     shop.stock("SHOE", 4, none()).await;
     let read = shop.test.db.read(|tx| {
         Box::pin(async move {
-            let named = pages::skus(tx, &["SKU-20".into(), "SHOE".into(), "x".into()]).await?;
-            let levels = ["s1:12:".into(), "main:SHOE".into(), "x:y:".into()];
-            Ok((named, pages::skus_of_levels(tx, &levels).await?))
+            pages::skus_of_levels(tx, &["s1:12:".into(), "main:SHOE".into(), "x:y:".into()]).await
         })
     });
-    let read: stockhold::storage::Result<_> = read.await;
-    let (named, of_levels): (Vec<(Sku, Vec<Level>)>, _) = read.expect("read");
-    let quantities = |found: &[(Sku, Vec<Level>)]| -> Vec<(String, i64)> {
-        found.iter().map(|(sku, levels)| (sku.key.to_string(), levels[0].quantity)).collect()
-    };
-    assert_eq!(quantities(&named), [("SHOE".into(), 4), ("SKU-20".into(), 0)]);
-    assert_eq!(quantities(&of_levels), [("SHOE".into(), 4), ("SKU-12".into(), 0)]);
+    let found: Vec<(Sku, Vec<Level>)> = read.await.expect("read");
+    let found: Vec<(&str, i64)> =
+        found.iter().map(|(sku, levels)| (sku.key.as_str(), levels[0].quantity)).collect();
+    assert_eq!(found, [("SHOE", 4), ("SKU-12", 0)]);
 }
 
 /// What is surely enough is passed over; whatever may be low is named, page by page.
@@ -446,13 +441,16 @@ async fn only_skus_that_may_be_low_are_looked_at(test: TestDb) {
     shop.stock("D-0-OWN-0", 0, own(0)).await;
     shop.stock("E-9-HELD-5", 9, Watermark::default()).await;
     shop.place("o1", "E-9-HELD-5", 5).await;
+    shop.stock("F-90-BUFFER-88", 90, Watermark::default()).await;
+    let buffer = "UPDATE sku_sources SET buffer = 88 WHERE sku = 'F-90-BUFFER-88'";
+    assert_eq!(shop.test.run(buffer).await.expect("set"), 1);
     shop.offers(vec![("1", Figure::Listed(5)), ("2", Figure::Listed(8)), ("3", Figure::Missing)])
         .await;
     shop.test
         .run("UPDATE skus SET low = NULL, recover = NULL WHERE key LIKE 'SKU-%'")
         .await
         .expect("set");
-    let all = ["A-4", "C-5-OWN-6", "E-9-HELD-5", "SKU-1", "SKU-2", "SKU-3"];
+    let all = ["A-4", "C-5-OWN-6", "E-9-HELD-5", "F-90-BUFFER-88", "SKU-1", "SKU-2", "SKU-3"];
     assert_eq!(scarce(&shop, 100).await, [all.to_vec()], "what was never read is looked at");
     // Both levels of a SKU are found, and that one of them is enough.
     let second =
@@ -465,7 +463,13 @@ async fn only_skus_that_may_be_low_are_looked_at(test: TestDb) {
     shop.do_now(Job::Sync { supplier: "s1".into() }).await;
     assert_eq!(
         scarce(&shop, 2).await,
-        [vec!["A-4"], vec!["C-5-OWN-6"], vec!["E-9-HELD-5", "SKU-1"], vec!["SKU-3"]]
+        [
+            vec!["A-4"],
+            vec!["C-5-OWN-6"],
+            vec!["E-9-HELD-5", "F-90-BUFFER-88"],
+            vec!["SKU-1"],
+            vec!["SKU-3"]
+        ]
     );
     shop.stop().await;
 }
