@@ -8,7 +8,7 @@ use crate::domain::names::{LevelId, OrderId, SkuKey};
 use crate::domain::order::{Hold, HoldState};
 use crate::domain::stock::Shift;
 use crate::storage::rows::order::HoldRow;
-use crate::storage::sql::{Arg, args};
+use crate::storage::sql::{Arg, args, texts};
 use crate::storage::table::{Table, row};
 use crate::storage::{Db, Error, Result};
 
@@ -39,9 +39,8 @@ static HOLDS: LazyLock<Texts> = LazyLock::new(|| {
             "(order_id, line, part) < (?, ?, ?)",
             &format!("sku IN {OF_SKU}"),
             "state = ?",
-            // Of open holds only: the words of the index `holds_level`.
-            "(state IN ('active', 'committed') OR undone_at IS NOT NULL OR lost > 0
-                OR surplus > 0)",
+            // Open holds only: the words of the index `holds_open`.
+            "state IN ('active', 'committed')",
             "order_id = ?",
         ],
         "ORDER BY order_id DESC, line DESC, part DESC",
@@ -150,25 +149,31 @@ impl From<LedgerRow> for LedgerEntry {
     }
 }
 
+/// The columns of [`LedgerRow`], with the expression for the writer.
+fn columns(writer: &str) -> String {
+    format!(
+        "e.seq, {writer} AS writer, e.at, e.level_id, e.sku, e.order_id, e.line, e.part, e.event,
+            e.by_quantity, e.by_held, e.by_committed, e.note"
+    )
+}
+
 /// The ledger's texts on one database: the writer's expression and the condition `after`.
 fn ledger_texts(writer: &str, after: &str, order_by: &str) -> Texts {
     Texts::new(
-        &format!(
-            "SELECT e.seq, {writer} AS writer, e.at, e.level_id, e.sku, e.order_id, e.line, e.part,
-                e.event, e.by_quantity, e.by_held, e.by_committed, e.note
-             FROM ledger e"
-        ),
+        &format!("SELECT {} FROM ledger e", columns(writer)),
         &[
             after,
-            &format!(
-                "e.level_id IN (SELECT s.level_id FROM sku_sources s WHERE s.sku IN {OF_SKU})"
-            ),
+            &format!("e.level_id IN {}", levels_of(OF_SKU)),
             "e.order_id = ?",
             // Entries behind which no earlier transaction is still open.
             "SETTLED(e)",
         ],
         order_by,
     )
+}
+
+fn levels_of(sku: &str) -> String {
+    format!("(SELECT s.level_id FROM sku_sources s WHERE s.sku IN {sku})")
 }
 
 static SQLITE_LEDGER: LazyLock<Texts> =
@@ -181,6 +186,25 @@ static POSTGRES_LEDGER: LazyLock<Texts> = LazyLock::new(|| {
     )
 });
 
+texts! {
+    NEWEST = "SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1";
+    /// SQLite's index `ledger_level` has a level's entries by stretches of the ledger: those of the
+    /// stretches from `$1` to `$2`, after `$3`.
+    STRETCHES = format!(
+        "WITH RECURSIVE stretch(n) AS (
+            SELECT $1 UNION ALL SELECT n + 1 FROM stretch WHERE n < $2)
+         SELECT {} FROM stretch CROSS JOIN ledger e INDEXED BY ledger_level
+         WHERE e.seq >> {STRETCH} = stretch.n AND e.level_id IN {} AND e.seq > $3
+         ORDER BY e.seq LIMIT $5",
+        columns("0"),
+        levels_of("($4, (SELECT a.sku FROM sku_aliases a WHERE a.alias = $4))"),
+    );
+}
+
+/// A stretch of the ledger has 2 to the power of this entries: as the index says, which would be refused
+/// otherwise.
+const STRETCH: u32 = 10;
+
 /// Entries after a position, oldest first, none behind which an earlier transaction may still
 /// commit; one more than `limit`.
 ///
@@ -192,6 +216,10 @@ pub async fn ledger(
     after: Option<Position>,
     limit: i64,
 ) -> Result<Vec<LedgerEntry>> {
+    if let (true, LedgerFilter { sku: Some(sku), order: None }) = (db.is_sqlite(), filter) {
+        return by_stretches(db, sku.clone(), after.map_or(0, |position| position.seq), limit)
+            .await;
+    }
     let texts: &'static Texts = if db.is_sqlite() { &SQLITE_LEDGER } else { &POSTGRES_LEDGER };
     let given = vec![
         after.map(|position| args![position.writer, position.seq]),
@@ -206,6 +234,33 @@ pub async fn ledger(
         Box::pin(async move {
             let rows: Vec<LedgerRow> = tx.all(sql, args).await?;
             Ok::<_, Error>(rows.into_iter().map(LedgerEntry::from).collect())
+        })
+    })
+    .await
+}
+
+/// A SKU's entries after a number, from stretch to stretch: twice as many at once each time that there
+/// are not enough.
+async fn by_stretches(db: &Db, sku: SkuKey, after: i64, limit: i64) -> Result<Vec<LedgerEntry>> {
+    let wanted = limit.saturating_add(1);
+    db.read(move |tx| {
+        Box::pin(async move {
+            let newest: Option<(i64,)> = tx.first(&NEWEST, Vec::new()).await?;
+            let last = newest.map_or(-1, |(seq,)| seq >> STRETCH);
+            let (mut first, mut width) = (after.max(0) >> STRETCH, 1_i64);
+            let mut found: Vec<LedgerEntry> = Vec::new();
+            while first <= last {
+                let missing = wanted.saturating_sub(i64::try_from(found.len()).unwrap_or(wanted));
+                if missing <= 0 {
+                    break;
+                }
+                let until = first.saturating_add(width - 1).min(last);
+                let args = args![first, until, after, sku.as_str(), missing];
+                let rows: Vec<LedgerRow> = tx.all(&STRETCHES, args).await?;
+                found.extend(rows.into_iter().map(LedgerEntry::from));
+                (first, width) = (until + 1, width.saturating_mul(2));
+            }
+            Ok::<_, Error>(found)
         })
     })
     .await

@@ -13,9 +13,11 @@ use crate::storage::rows::stock::{SkuRow, SourceRow};
 use crate::storage::sql::{Arg, args, list, texts};
 use crate::storage::table::{Cells, FromCells, Joined, Table, row};
 
-/// What counts on a level: the predicate of the index `holds_level`.
-pub(super) const COUNTS: &str = "(h.state IN ('active', 'committed') OR h.undone_at IS NOT NULL
-    OR h.lost > 0 OR h.surplus > 0)";
+/// What counts on a supplier's level: the predicate of the index `holds_level`.
+pub(super) const COUNTS: &str = "h.kind = 'supplier' AND (h.state IN ('active', 'committed')
+    OR h.undone_at IS NOT NULL OR h.lost > 0 OR h.surplus > 0)";
+/// The predicate of the index `holds_open`.
+pub(super) const OPEN: &str = "h.state IN ('active', 'committed')";
 
 /// So many of a level's orders are loaded to be judged, settled or counted.
 pub(super) const MOST: usize = 500;
@@ -83,10 +85,11 @@ texts! {
          WHERE p.state = 'pending' AND (p.supplier IN (LIST($1)) OR EXISTS (SELECT 1 FROM holds h
             WHERE h.order_id = p.order_id AND h.purchase_id = p.id AND h.sku IN (LIST($2))))
          ORDER BY p.created_at, p.id LIMIT $3";
+    /// Of warehouses: through all that is open.
     COUNTED = ranked(
         &format!("SELECT h.level_id, o.id AS order_id, o.created_at AS rank_by
          FROM holds h JOIN orders o ON o.id = h.order_id
-         WHERE h.level_id IN (LIST($1)) AND {COUNTS} AND h.state IN ('active', 'committed')
+         WHERE h.level_id IN (LIST($1)) AND {OPEN}
          GROUP BY h.level_id, o.id, o.created_at"),
         "rank_by DESC, order_id DESC",
     );

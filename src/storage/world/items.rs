@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::find::{COUNTS, MOST, MOST_OVERDUE};
+use super::find::{COUNTS, MOST, MOST_OVERDUE, OPEN};
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
 use crate::domain::names::{LevelId, OrderId, PurchaseId, SourceId};
@@ -59,14 +59,13 @@ texts! {
             FROM purchase_orders p JOIN orders o ON o.id = p.order_id
             JOIN holds h ON h.order_id = p.order_id AND h.purchase_id = p.id
             WHERE p.state = 'placed' AND p.supplier IN (LIST($2)) AND h.level_id IN (LIST($1))
-              AND h.state = 'settled' AND NOT {COUNTS}) AS units
+              AND h.state = 'settled' AND NOT ({COUNTS})) AS units
          ORDER BY level_id, order_id, line, part"
     );
-    SUMS = "SELECT h.level_id,
+    SUMS = format!("SELECT h.level_id,
             CAST(sum(CASE h.state WHEN 'active' THEN h.quantity ELSE 0 END) AS BIGINT),
             CAST(sum(CASE h.state WHEN 'committed' THEN h.quantity ELSE 0 END) AS BIGINT)
-         FROM holds h WHERE h.level_id IN (LIST($1)) AND h.state IN ('active', 'committed')
-         GROUP BY h.level_id";
+         FROM holds h WHERE h.level_id IN (LIST($1)) AND {OPEN} GROUP BY h.level_id");
 }
 
 impl UnitRow {

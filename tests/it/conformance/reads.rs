@@ -25,6 +25,7 @@ on_both!(
     refunds_and_purchases_are_newest_first,
     skus_are_found_by_alias_with_all_that_is_shown_of_them,
     holds_and_ledger_are_found_by_sku_state_and_order,
+    a_skus_entries_are_found_however_far_apart,
     a_supplier_shows_every_level_once,
     alerts_and_jobs_are_found_by_state,
     a_placement_has_a_chance_by_a_name_that_is_known_or_a_level_that_changed,
@@ -235,6 +236,41 @@ async fn holds_and_ledger_are_found_by_sku_state_and_order(test: TestDb) {
     let rest = stock::ledger(db, &stock::LedgerFilter::default(), Some(after), 10).await.unwrap();
     assert_eq!(rest.len(), 2);
     assert_eq!((rest[0].event.as_str(), &rest[0].order, rest[0].hold), ("reading", &None, None));
+}
+
+async fn a_skus_entries_are_found_however_far_apart(test: TestDb) {
+    fill(&test).await;
+    let empty = stock::LedgerFilter { sku: Some("SHOE-42".into()), order: None };
+    test.settled().await;
+    let before = stock::ledger(&test.db, &empty, None, 10).await.unwrap();
+    assert_eq!(before, [], "nothing is told of an empty ledger");
+    test.run(
+        "INSERT INTO ledger (at, level_id, event, by_quantity, by_held, by_committed, note)
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)
+         SELECT i, CASE WHEN i IN (1, 1023, 1025, 2047, 8999) THEN 'main:SHOE-42'
+            WHEN i IN (2, 1024, 4000, 9000) THEN 's1688:610947572360:b266e0' ELSE 'main:OTHER' END,
+            'correction', 1, 0, 0, '' FROM n ORDER BY i",
+    )
+    .await
+    .unwrap();
+    test.settled().await;
+    let all = [1, 2, 1023, 1024, 1025, 2047, 4000, 8999, 9000];
+    for limit in [1, 2, 3, 8, 9, 100] {
+        let filter = stock::LedgerFilter { sku: Some("OLD".into()), order: None };
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let more = stock::ledger(&test.db, &filter, after, limit).await.unwrap();
+            let rest = i64::try_from(all.len() - found.len()).unwrap();
+            assert_eq!(i64::try_from(more.len()).unwrap(), rest.min(limit + 1));
+            let page = more.iter().take(usize::try_from(limit).unwrap()).collect::<Vec<_>>();
+            found.extend(page.iter().map(|e| e.at.0));
+            let Some(last) = page.last().filter(|_| rest > limit) else { break };
+            after = Some(stock::Position { writer: last.writer, seq: last.seq });
+        }
+        assert_eq!(found, all, "{limit} at a time");
+    }
+    let beyond = stock::Position { writer: i64::MAX, seq: i64::MAX };
+    assert_eq!(stock::ledger(&test.db, &empty, Some(beyond), 10).await.unwrap(), []);
 }
 
 async fn a_supplier_shows_every_level_once(test: TestDb) {
