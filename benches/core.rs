@@ -66,11 +66,11 @@ fn world(skus: u64) -> World {
             sources: vec![source],
             paused: Paused::default(),
         };
-        world.skus.insert(key(n), sku);
+        world.skus.insert(key(n), sku.into());
         let mut level = Level::empty(id.clone(), main.clone(), None);
         let stocked = level.shift(Shift { quantity: 1_000_000_000, ..Shift::default() });
         assert!(stocked.is_ok(), "a billion units fit");
-        world.levels.insert(id, level);
+        world.levels.insert(id, level.into());
     }
     world
 }

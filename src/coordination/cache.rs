@@ -189,7 +189,7 @@ impl Cache {
     }
 
     /// This process has committed: levels as they are now, and whether definitions changed.
-    pub fn committed(&self, levels: &[Level], catalogue: bool) {
+    pub fn committed(&self, levels: &[Arc<Level>], catalogue: bool) {
         let now = self.ticks.now();
         let mut known = self.known();
         known.commits = known.commits.saturating_add(1);
@@ -201,7 +201,7 @@ impl Cache {
         for level in levels {
             let newest = known.levels.get(&level.id);
             if newest.is_none_or(|entry| rank(&entry.level) <= rank(level)) {
-                known.put(Arc::new(slim(level.clone())), now, commits, now);
+                known.put(Arc::new(slim(Level::clone(level))), now, commits, now);
             }
         }
     }

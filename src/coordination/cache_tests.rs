@@ -52,7 +52,7 @@ fn a_reading_that_leaves_the_figure_as_it_was_is_newer() {
     let at = |secs| Level { as_of: Some(Timestamp::from_secs(secs)), ..level("s1:61:", 3) };
     let begun = cache.begin();
     cache.keep(&begun, vec![at(100)]);
-    cache.committed(&[at(200)], false);
+    cache.committed(&[at(200).into()], false);
     assert_eq!(cache.keep(&begun, vec![at(100)]), Vec::new());
     let id = LevelId::from("s1:61:");
     assert_eq!(cache.levels([&id].into_iter())[&id].as_of, Some(Timestamp::from_secs(200)));
@@ -64,7 +64,7 @@ fn a_read_that_began_before_a_commit_does_not_undo_it() {
     let before = cache.begin();
     // Neither the version nor the as_of moves when a level is closed.
     let closed = Level { blocked_at: Some(Timestamp(7)), ..level("s1:61:", 3) };
-    cache.committed(std::slice::from_ref(&closed), false);
+    cache.committed(&[closed.clone().into()], false);
     assert_eq!(cache.keep(&before, vec![level("s1:61:", 3)]), Vec::new());
     let id = LevelId::from("s1:61:");
     assert_eq!(*cache.levels([&id].into_iter())[&id], closed);
@@ -77,8 +77,8 @@ fn a_read_that_began_before_a_commit_does_not_undo_it() {
 #[test]
 fn commits_that_are_told_late_do_not_undo_later_ones() {
     let (_, cache) = cache(10);
-    cache.committed(&[level("main:A", 9)], false);
-    cache.committed(&[level("main:A", 8)], false);
+    cache.committed(&[level("main:A", 9).into()], false);
+    cache.committed(&[level("main:A", 8).into()], false);
     assert_eq!(shown(&cache, "main:A"), Some(9));
 }
 
@@ -86,7 +86,7 @@ fn commits_that_are_told_late_do_not_undo_later_ones() {
 fn another_replica_s_entry_counts_unless_this_one_knows_better() {
     let (clock, cache) = cache(10);
     let left = Duration::from_secs(2);
-    cache.committed(&[level("main:A", 5)], false);
+    cache.committed(&[level("main:A", 5).into()], false);
     clock.advance(Span::secs(6));
     // Its time to be shown is over, and still it is known that 4 is older.
     assert_eq!(shown(&cache, "main:A"), None);
@@ -103,9 +103,9 @@ fn another_replica_s_entry_counts_unless_this_one_knows_better() {
 fn when_a_commit_is_crowded_out_only_new_reads_are_believed_for_a_while() {
     let (clock, cache) = cache(2);
     let before = cache.begin();
-    cache.committed(&[level("main:A", 5), level("main:B", 5)], false);
+    cache.committed(&[level("main:A", 5).into(), level("main:B", 5).into()], false);
     assert!(cache.believes_others());
-    cache.committed(&[level("main:C", 5)], false);
+    cache.committed(&[level("main:C", 5).into()], false);
     assert_eq!(shown(&cache, "main:A"), None);
     assert!(!cache.believes_others());
     assert_eq!(cache.keep(&before, vec![level("main:A", 4)]), Vec::new());

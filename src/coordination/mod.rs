@@ -238,7 +238,7 @@ impl Coordination {
 
     /// This process has committed: levels as they are now, and whether SKUs or stop switches were
     /// changed. To be called before anybody is told.
-    pub fn committed(&self, levels: &[Level], catalogue: bool) {
+    pub fn committed(&self, levels: &[Arc<Level>], catalogue: bool) {
         self.0.cache.committed(levels, catalogue);
         self.0.notes.committed(levels, catalogue);
     }

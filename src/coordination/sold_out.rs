@@ -8,7 +8,7 @@
 //! which never wait for it: see [`Notes::unwritten`], [`Notes::look`] and [`Notes::learn`].
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -140,7 +140,7 @@ impl Notes {
     }
 
     /// This process has committed: ends the notes that rested on what was changed.
-    pub fn committed(&self, levels: &[Level], catalogue: bool) {
+    pub fn committed(&self, levels: &[Arc<Level>], catalogue: bool) {
         let mut known = self.known();
         if catalogue {
             known.catalogue_at = self.ticks.now();

@@ -82,9 +82,9 @@ fn a_commit_at_any_of_its_levels_ends_it_and_others_do_not() {
     make(&notes, sold_out("A", &[("main:A", 7), ("s1:61:", 41)]));
     make(&notes, sold_out("B", &[("s1:61:", 41)]));
     make(&notes, sold_out("C", &[("main:C", 2)]));
-    notes.committed(&[level("main:X"), level("main:B")], false);
+    notes.committed(&[level("main:X").into(), level("main:B").into()], false);
     assert!(["A", "B", "C"].iter().all(|asked| is_noted(&notes, asked)));
-    notes.committed(&[level("s1:61:")], false);
+    notes.committed(&[level("s1:61:").into()], false);
     assert_eq!(["A", "B", "C"].map(|asked| is_noted(&notes, asked)), [false, false, true]);
     notes.committed(&[], true);
     assert!(!is_noted(&notes, "C"), "the catalogue changed");
@@ -163,15 +163,15 @@ fn what_was_noted_and_ended_here_is_to_be_written_once() {
     clock.advance(Span::millis(30));
     assert_eq!(notes.unwritten(), (vec![(a(7), Duration::from_millis(30))], vec![]));
     assert_eq!(notes.unwritten(), (vec![], vec![]));
-    notes.committed(&[level("main:A")], false);
+    notes.committed(&[level("main:A").into()], false);
     assert_eq!(notes.unwritten(), (vec![], vec!["A".into()]));
     // Ended and made again by one group.
     make(&notes, a(8));
-    notes.committed(&[level("main:A")], false);
+    notes.committed(&[level("main:A").into()], false);
     make(&notes, a(9));
     assert_eq!(notes.unwritten(), (vec![(a(9), Duration::ZERO)], vec![]));
     make(&notes, a(9));
-    notes.committed(&[level("main:A")], false);
+    notes.committed(&[level("main:A").into()], false);
     assert_eq!(notes.unwritten(), (vec![], vec!["A".into()]));
 }
 
@@ -199,7 +199,7 @@ fn alone_there_is_nothing_to_share() {
     let notes = Notes::new(Ticks::new(&Clock::manual(Timestamp::from_secs(1))), false);
     make(&notes, a(7));
     assert!(is_noted(&notes, "A") && !is_noted(&notes, "B"));
-    notes.committed(&[level("main:A")], false);
+    notes.committed(&[level("main:A").into()], false);
     assert_eq!(notes.unwritten(), (vec![], vec![]));
     assert!(notes.look().names.is_empty());
 }

@@ -4,6 +4,7 @@
 //! pack size and at least its minimum, here and not when buying; quantities are summed per SKU
 //! over the whole order before anything is chosen.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::lock_ttl;
@@ -108,18 +109,18 @@ enum Counting {
     AndPaused,
 }
 
-struct Shelf<'a> {
+struct Shelf<'a, L> {
     policy: &'a Policy,
     suppliers: &'a BTreeMap<SourceId, Paused>,
-    levels: &'a BTreeMap<LevelId, Level>,
+    levels: &'a BTreeMap<LevelId, L>,
     now: Timestamp,
     /// Taken so far by this order.
     taken: BTreeMap<LevelId, i64>,
 }
 
-impl Shelf<'_> {
+impl<L: Borrow<Level>> Shelf<'_, L> {
     fn offer(&self, source: &Source) -> Option<Offer> {
-        let level = self.levels.get(&source.level)?;
+        let level = self.levels.get(&source.level)?.borrow();
         let mut offer = offer(self.policy, self.suppliers, source, level, self.now);
         let taken = self.taken.get(&source.level).copied().unwrap_or(0);
         offer.units = offer.units.saturating_sub(taken);
@@ -160,7 +161,7 @@ impl Shelf<'_> {
     /// The age of the stalest figure among the SKU's stale sources.
     fn stale_age(&self, sku: &Sku) -> Option<Span> {
         let ages = sku.sources.iter().filter_map(|s| {
-            let level = self.levels.get(&s.level)?;
+            let level = self.levels.get(&s.level)?.borrow();
             let stale = freshness(self.policy, level, self.now) == Freshness::Stale;
             level.as_of.filter(|_| stale).map(|at| self.now.since(at))
         });
@@ -172,10 +173,10 @@ impl Shelf<'_> {
 ///
 /// # Errors
 /// The refusal that the order deserves when not all of it can be held.
-pub fn choose(
+pub fn choose<L: Borrow<Level>>(
     policy: &Policy,
     suppliers: &BTreeMap<SourceId, Paused>,
-    levels: &BTreeMap<LevelId, Level>,
+    levels: &BTreeMap<LevelId, L>,
     now: Timestamp,
     wanted: &[(&Sku, i64)],
 ) -> Result<Vec<Take>, Refusal> {
@@ -226,10 +227,10 @@ pub struct SoldOut {
 /// The versions at which nothing of the SKU can be had, in whatever quantity; `None` while any source
 /// could give some, be it only once its figure is fresh or its supplier goes on selling, and while the
 /// SKU is refused for another reason than its stock.
-pub fn sold_out(
+pub fn sold_out<L: Borrow<Level>>(
     policy: &Policy,
     suppliers: &BTreeMap<SourceId, Paused>,
-    levels: &BTreeMap<LevelId, Level>,
+    levels: &BTreeMap<LevelId, L>,
     now: Timestamp,
     sku: &Sku,
 ) -> Option<BTreeMap<LevelId, i64>> {
@@ -240,7 +241,7 @@ pub fn sold_out(
         return None;
     }
     let version = |source: &Source| {
-        levels.get(&source.level).map(|level| (source.level.clone(), level.version))
+        levels.get(&source.level).map(|level| (source.level.clone(), level.borrow().version))
     };
     sku.sources.iter().map(version).collect()
 }

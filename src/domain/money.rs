@@ -152,10 +152,12 @@ pub fn parse_amount(text: &str, currency: Currency) -> Result<i64, Error> {
 /// Writes minor units as decimal text with exactly the currency's decimals.
 pub fn format_minor(units: i64, currency: Currency) -> String {
     let sign = if units < 0 { "-" } else { "" };
-    let width = usize::try_from(currency.decimals).unwrap_or(0);
-    let digits = format!("{:0>least$}", units.unsigned_abs(), least = width + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - width);
-    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    let one = 10_u64.pow(currency.decimals);
+    let (whole, fraction) = (units.unsigned_abs() / one, units.unsigned_abs() % one);
+    match usize::try_from(currency.decimals).unwrap_or(0) {
+        0 => format!("{sign}{whole}"),
+        width => format!("{sign}{whole}.{fraction:0>width$}"),
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,11 @@ macro_rules! name {
                 Self(text.into())
             }
         }
+        impl From<$name> for Arc<str> {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
                 &self.0

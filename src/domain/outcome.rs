@@ -1,6 +1,7 @@
 //! What a command ends in: an outcome, a refusal with its code, or the wish to see more first.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::names::{LevelId, OrderId, PurchaseId, SkuKey};
 use super::order::{Order, State};
@@ -73,7 +74,7 @@ pub struct ImportReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Order {
-        order: Box<Order>,
+        order: Arc<Order>,
         touch: Touch,
     },
     Sku(Box<Sku>, Vec<Level>),
@@ -96,7 +97,7 @@ pub enum Outcome {
     Purchase(Box<Purchase>),
     RefundStep {
         step: RefundStep,
-        order: Box<Order>,
+        order: Arc<Order>,
     },
     /// The deadline is later: put the job back.
     Early(Timestamp),

@@ -68,12 +68,16 @@ fn left<'a>(
 }
 
 /// The SKU of a warehouse's level that leaves enough of it not to be low, whatever other sources have;
-/// `None` where that is not so, or cannot be told from what is loaded.
-pub fn plenty(skus: &BTreeMap<SkuKey, Sku>, level: &Level, policy: &Policy) -> Option<SkuKey> {
+/// `None` where that is not so, or cannot be told from what is loaded: `sku` finds it there by its key.
+pub fn plenty<'a>(
+    sku: impl FnOnce(&str) -> Option<&'a Sku>,
+    level: &Level,
+    policy: &Policy,
+) -> Option<SkuKey> {
     if level.kind != Kind::Warehouse {
         return None; // other SKUs may be mapped to the item
     }
-    let sku = skus.get(level.id.at_source())?;
+    let sku = sku(level.id.at_source())?;
     let source = sku.sources.iter().find(|source| source.level == level.id)?;
     let units = level.available(policy.buffer(source));
     (units >= Limits::of(sku.watermark, policy).low).then(|| sku.key.clone())
@@ -313,7 +317,7 @@ mod tests {
     fn plenty_is_what_a_warehouse_alone_leaves_enough_of() {
         let of = |level: &Level, low: Option<i64>, known: &[Level]| {
             let sku = Sku { watermark: Watermark { low, recover: None }, ..sku(known) };
-            plenty(&[(sku.key.clone(), sku)].into(), level, &policy())
+            plenty(|key| (key == sku.key.as_str()).then_some(&sku), level, &policy())
         };
         let shoe = Some(SkuKey::from("SHOE"));
         // The policy's limit is 5.
@@ -332,7 +336,7 @@ mod tests {
             "others may be mapped to it"
         );
         assert_eq!(of(&warehouse(5), None, &[item]), None, "no source of the SKU");
-        assert_eq!(plenty(&BTreeMap::new(), &warehouse(5), &policy()), None);
+        assert_eq!(plenty(|_| None, &warehouse(5), &policy()), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! appended row is put back exactly.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::alert::AlertChange;
 use super::job::{Job, JobRequest};
@@ -50,11 +51,12 @@ pub struct ItemView {
 /// What the group has loaded, and what its decisions add.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    pub skus: BTreeMap<SkuKey, Sku>,
+    pub skus: BTreeMap<SkuKey, Arc<Sku>>,
     /// alias → SKU
     pub aliases: BTreeMap<SkuKey, SkuKey>,
-    pub levels: BTreeMap<LevelId, Level>,
-    pub orders: BTreeMap<OrderId, Order>,
+    pub levels: BTreeMap<LevelId, Arc<Level>>,
+    /// Shared with the answers that tell of them; whoever changes one changes a copy of its own.
+    pub orders: BTreeMap<OrderId, Arc<Order>>,
     pub external: BTreeMap<(String, String), OrderId>,
     pub placement_keys: BTreeMap<String, OrderId>,
     /// (channel, payment id) → order
@@ -90,10 +92,10 @@ pub struct World {
 /// What one command changed, as it was before; `None` where it was not there.
 #[derive(Clone, Debug, Default)]
 struct Undo {
-    skus: BTreeMap<SkuKey, Option<Sku>>,
+    skus: BTreeMap<SkuKey, Option<Arc<Sku>>>,
     aliases: BTreeSet<SkuKey>,
-    levels: BTreeMap<LevelId, Option<Level>>,
-    orders: BTreeMap<OrderId, Option<Order>>,
+    levels: BTreeMap<LevelId, Option<Arc<Level>>>,
+    orders: BTreeMap<OrderId, Option<Arc<Order>>>,
     external: Vec<(String, String)>,
     placement_keys: BTreeMap<String, Option<OrderId>>,
     payments: Vec<(String, String)>,
@@ -145,12 +147,14 @@ impl World {
 
     /// The SKU as asked for, following an alias.
     pub fn sku(&self, asked: &SkuKey) -> Option<&Sku> {
-        self.skus.get(asked).or_else(|| self.skus.get(self.aliases.get(asked)?))
+        let sku = self.skus.get(asked).or_else(|| self.skus.get(self.aliases.get(asked)?));
+        sku.map(Arc::as_ref)
     }
 
     pub fn put_sku(&mut self, sku: Sku) {
-        let before = self.skus.insert(sku.key.clone(), sku.clone());
-        self.undo.skus.entry(sku.key).or_insert(before);
+        let key = sku.key.clone();
+        let before = self.skus.insert(key.clone(), Arc::new(sku));
+        self.undo.skus.entry(key).or_insert(before);
     }
 
     pub fn put_alias(&mut self, alias: SkuKey, sku: SkuKey) {
@@ -167,21 +171,22 @@ impl World {
     /// A level to change; its former state is kept.
     pub fn level_mut(&mut self, id: &LevelId) -> Option<&mut Level> {
         let level = self.levels.get_mut(id)?;
-        self.undo.levels.entry(id.clone()).or_insert_with(|| Some(level.clone()));
-        Some(level)
+        self.undo.levels.entry(id.clone()).or_insert_with(|| Some(Arc::clone(level)));
+        Some(Arc::make_mut(level))
     }
 
     /// Adds a level that is not there yet.
     pub fn create_level(&mut self, level: Level) {
-        let before = self.levels.insert(level.id.clone(), level.clone());
-        self.undo.levels.entry(level.id).or_insert(before);
+        let id = level.id.clone();
+        let before = self.levels.insert(id.clone(), Arc::new(level));
+        self.undo.levels.entry(id).or_insert(before);
     }
 
     /// An order to change; its former state is kept.
     pub fn order_mut(&mut self, id: &OrderId) -> Option<&mut Order> {
         let order = self.orders.get_mut(id)?;
-        self.undo.orders.entry(id.clone()).or_insert_with(|| Some(order.clone()));
-        Some(order)
+        self.undo.orders.entry(id.clone()).or_insert_with(|| Some(Arc::clone(order)));
+        Some(Arc::make_mut(order))
     }
 
     /// Adds a new order under its external id and idempotency key.
@@ -194,7 +199,7 @@ impl World {
             self.undo.placement_keys.entry(key.clone()).or_insert(before);
         }
         self.undo.orders.entry(order.id.clone()).or_insert(None);
-        self.orders.insert(order.id.clone(), order);
+        self.orders.insert(order.id.clone(), Arc::new(order));
     }
 
     /// Takes an idempotency key off the order that was placed under it.

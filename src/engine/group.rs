@@ -232,7 +232,12 @@ impl Attempt {
             read_at,
         };
         let moved = saved.levels.iter().filter_map(|id| world.levels.get(id));
-        let levels = moved.map(|level| Moved::now(level, &world.skus, &self.policy)).collect();
+        let levels = moved
+            .map(|level| {
+                let sku = |key: &str| world.skus.get(key).map(Arc::as_ref);
+                Moved::now(level, sku, &self.policy)
+            })
+            .collect();
         let committed = Committed { levels, next_job: saved.next_job };
         let read = Some((begun.catalogue, world));
         put(&self.stash, Decided { begun_at: started, results, committed, touched, read });

@@ -7,7 +7,9 @@
 //! is taken; otherwise all of it is decided again under locks. Only orders that are created are decided
 //! so: what would be refused, is paid already, or may be there already, is decided under locks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::group::{Decided, Results};
@@ -16,10 +18,12 @@ use super::{Committed, Envelope, Moved, Reply, Touched};
 use crate::clock::{Span, Timestamp};
 use crate::domain::command::{Command, Placement};
 use crate::domain::decide::decide;
-use crate::domain::names::SkuKey;
+use crate::domain::names::{LevelId, SkuKey};
 use crate::domain::order::State;
 use crate::domain::outcome::{Outcome, Touch};
 use crate::domain::policy::Policy;
+use crate::domain::sku::Sku;
+use crate::domain::stock::Level;
 use crate::domain::world::World;
 use crate::storage::{
     self,
@@ -42,7 +46,14 @@ const FRESH: Span = Span::secs(1);
 pub(super) struct Known {
     /// How often the catalogue had been changed when it was read.
     catalogue: i64,
-    /// SKUs, stop switches and levels; and the names of orders whose drafts are not committed yet.
+    skus: HashMap<SkuKey, Arc<Sku>>,
+    /// alias → SKU
+    aliases: HashMap<SkuKey, SkuKey>,
+    levels: HashMap<LevelId, Arc<Level>>,
+    /// The names of orders whose drafts are not committed yet.
+    names: HashSet<String>,
+    /// What one placement after the other is decided on: the stop switches, and, only while it is
+    /// decided, what is known of what it asks for.
     world: World,
     rest: u32,
     resting: u32,
@@ -87,27 +98,27 @@ impl Known {
         }
         self.catalogue = catalogue;
         self.world.suppliers = read.suppliers;
-        self.world.skus.extend(read.skus);
-        self.world.aliases.extend(read.aliases);
-        self.world.levels.extend(read.levels);
+        self.skus.extend(read.skus);
+        self.aliases.extend(read.aliases);
+        self.levels.extend(read.levels);
     }
 
     /// This was read without locks, maybe before what is known already.
     pub(super) fn add_read(&mut self, catalogue: i64, read: World) {
-        if self.world.skus.is_empty() {
+        if self.skus.is_empty() {
             self.catalogue = catalogue;
             self.world.suppliers = read.suppliers;
         } else if catalogue != self.catalogue {
             return; // what is known now is about to be found out
         }
-        fn add<K: Ord, V>(known: &mut BTreeMap<K, V>, read: BTreeMap<K, V>) {
+        fn add<K: Eq + Hash, V>(known: &mut HashMap<K, V>, read: BTreeMap<K, V>) {
             read.into_iter().for_each(|(key, value)| {
                 known.entry(key).or_insert(value);
             });
         }
-        add(&mut self.world.skus, read.skus);
-        add(&mut self.world.aliases, read.aliases);
-        add(&mut self.world.levels, read.levels);
+        add(&mut self.skus, read.skus);
+        add(&mut self.aliases, read.aliases);
+        add(&mut self.levels, read.levels);
     }
 
     /// Whatever is known may be wrong; no draft that was decided on it may be written.
@@ -120,8 +131,7 @@ impl Known {
         metrics::counter!(DRAFTS, "outcome" => "written").increment(1);
         self.rest = 0;
         for placement in written.iter().filter_map(plain) {
-            let name = (placement.channel.clone(), placement.external_id.clone());
-            self.world.external.remove(&name);
+            self.names.remove(&name(placement));
         }
     }
 
@@ -147,7 +157,7 @@ impl Known {
 
     /// It is time to begin anew.
     pub(super) fn is_full(&self) -> bool {
-        self.world.levels.len() > MOST
+        self.levels.len() > MOST
     }
 
     /// Decides one more command, which leaves what is known as it would be then; or hands it back, to be
@@ -161,38 +171,70 @@ impl Known {
         now: Timestamp,
     ) -> Option<Pending> {
         let Some(placement) = plain(&pending.envelope) else { return Some(pending) };
-        self.note_levels(&mut draft.placing, placement);
-        match decide(&mut self.world, policy, now, &pending.envelope.command) {
+        let name = name(placement);
+        if self.names.contains(&name) {
+            return Some(pending);
+        }
+        self.show(placement);
+        self.world.levels.values().for_each(|level| draft.placing.note(level));
+        let decided = decide(&mut self.world, policy, now, &pending.envelope.command);
+        let taken = match decided {
             Ok(Outcome::Order { order, touch: touch @ Touch::Created })
                 if order.state == State::PendingPayment
                     && draft.placing.take(&mut self.world).is_ok() =>
             {
-                draft.results.push(Ok(Reply::Outcome(Outcome::Order { order, touch })));
-                draft.pending.push(pending);
-                draft.begun_at.get_or_insert(now);
-                return None;
+                Some(Reply::Outcome(Outcome::Order { order, touch }))
             }
-            Ok(_) => self.world.rollback(),
-            Err(_) => {}
+            Ok(_) => {
+                self.world.rollback();
+                None
+            }
+            Err(_) => None,
+        };
+        self.unshow();
+        let Some(reply) = taken else { return Some(pending) };
+        self.names.insert(name);
+        draft.results.push(Ok(reply));
+        draft.pending.push(pending);
+        draft.begun_at.get_or_insert(now);
+        None
+    }
+
+    fn sku(&self, asked: &SkuKey) -> Option<&Arc<Sku>> {
+        self.skus.get(asked).or_else(|| self.skus.get(self.aliases.get(asked)?))
+    }
+
+    /// Puts what is known of what a placement asks for into the world.
+    fn show(&mut self, placement: &Placement) {
+        for asked in placement.lines.iter().map(|line| &line.sku) {
+            let Some(sku) = self.sku(asked).cloned() else { continue };
+            for source in &sku.sources {
+                if let Some(level) = self.levels.get(&source.level) {
+                    self.world.levels.insert(source.level.clone(), Arc::clone(level));
+                }
+            }
+            if sku.key != *asked {
+                self.world.aliases.insert(asked.clone(), sku.key.clone());
+            }
+            self.world.skus.insert(sku.key.clone(), sku);
         }
-        Some(pending)
+    }
+
+    /// Takes it out again, with its levels as they are now.
+    fn unshow(&mut self) {
+        self.levels.extend(std::mem::take(&mut self.world.levels));
+        self.world.skus.clear();
+        self.world.aliases.clear();
+        self.world.external.clear();
     }
 
     /// Every SKU that a placement asks for, with all its levels.
     pub(super) fn knows(&self, envelope: &Envelope) -> bool {
-        let known = |sku: &SkuKey| {
-            let sku = self.world.sku(sku);
-            sku.is_some_and(|sku| {
-                sku.sources.iter().all(|s| self.world.levels.contains_key(&s.level))
-            })
+        let known = |asked: &SkuKey| {
+            let sku = self.sku(asked);
+            sku.is_some_and(|sku| sku.sources.iter().all(|s| self.levels.contains_key(&s.level)))
         };
         plain(envelope).is_some_and(|placement| placement.lines.iter().all(|l| known(&l.sku)))
-    }
-
-    fn note_levels(&self, placing: &mut Placing, placement: &Placement) {
-        let skus = placement.lines.iter().filter_map(|line| self.world.sku(&line.sku));
-        let levels = skus.flat_map(|sku| &sku.sources);
-        levels.filter_map(|s| self.world.levels.get(&s.level)).for_each(|l| placing.note(l));
     }
 
     /// Ends a draft, which leaves what is known as it will be when that is written.
@@ -206,14 +248,15 @@ impl Known {
         now: Timestamp,
     ) -> storage::Result<Closed> {
         let Draft { results, placing, begun_at, .. } = draft;
-        let placed = placing.close(&mut self.world.levels, now)?;
+        let placed = placing.close(&mut self.levels, now)?;
         let touched = Touched {
             levels: placed.levels.clone(),
             read_at: Some(Instant::now()),
             ..Touched::default()
         };
         let moved = placed.levels.iter();
-        let levels = moved.map(|level| Moved::now(level, &self.world.skus, policy)).collect();
+        let sku = |key: &str| self.skus.get(key).map(Arc::as_ref);
+        let levels = moved.map(|level| Moved::now(level, sku, policy)).collect();
         let committed = Committed { levels, next_job: placed.next_job };
         let decided = Decided { results, committed, touched, ..Decided::default() };
         let basis = Basis { catalogue: self.catalogue, at: begun_at.unwrap_or(now) };
@@ -239,6 +282,11 @@ impl Draft {
     pub(super) fn is_full(&self, others: usize) -> bool {
         self.pending.len() + others >= MAX_COMMANDS || self.placing.levels() >= MAX_LEVELS
     }
+}
+
+/// An order's name: neither part of it has a U+0000.
+fn name(placement: &Placement) -> String {
+    format!("{}\0{}", placement.channel, placement.external_id)
 }
 
 /// A placement that asks for nothing else: unpaid, without a key, and nobody's job.

@@ -1,7 +1,6 @@
 //! The queue that groups commands into transactions. Commands that arrive while a commit is under
 //! way form the next one; replies go out only after it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -125,8 +124,9 @@ pub struct Moved {
 }
 
 impl Moved {
-    fn now(level: &Level, skus: &BTreeMap<SkuKey, Sku>, policy: &Policy) -> Moved {
-        Moved { level: level.id.clone(), plenty: watermark::plenty(skus, level, policy) }
+    /// `sku` finds what is loaded of SKUs by their keys.
+    fn now<'a>(level: &Level, sku: impl FnOnce(&str) -> Option<&'a Sku>, policy: &Policy) -> Moved {
+        Moved { level: level.id.clone(), plenty: watermark::plenty(sku, level, policy) }
     }
 }
 
@@ -135,7 +135,7 @@ impl Moved {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     /// In whatever they were changed.
-    pub levels: Vec<Level>,
+    pub levels: Vec<Arc<Level>>,
     /// SKUs, aliases or stop switches were changed.
     pub catalogue: bool,
     /// What placements of the group were refused and nothing is left of at its end, by the names

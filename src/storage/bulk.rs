@@ -559,12 +559,17 @@ fn unnumbered(text: &str) -> String {
     })
 }
 
+fn no_nul(text: &str) -> Result<()> {
+    if text.contains('\0') {
+        return Err(Error::Poison("a text contains U+0000".into()));
+    }
+    Ok(())
+}
+
 fn push(args: &mut SqliteArguments, cell: Cell) -> Result<()> {
     match cell {
-        Cell::Text(text) if text.contains('\0') => {
-            return Err(Error::Poison("a text contains U+0000".into()));
-        }
-        Cell::Text(text) => args.add(text),
+        Cell::Text(text) => no_nul(&text).map(|()| args.add(text))?,
+        Cell::Name(name) => no_nul(&name).map(|()| args.add(name))?,
         Cell::Word(word) => args.add(word),
         Cell::Int(n) => args.add(n),
         Cell::Null => args.add(None::<i64>),

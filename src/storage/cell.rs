@@ -1,6 +1,8 @@
 //! Values as the tables hold them: text or a 64-bit integer, or nothing. Everything else (times,
 //! names, states, JSON) is written as one of these and checked when it is read back.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +28,7 @@ pub enum Cell {
     Null,
     Int(i64),
     Text(String),
+    Name(Arc<str>),
     Word(&'static str),
 }
 
@@ -33,6 +36,7 @@ impl Cell {
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Cell::Text(text) => Some(text),
+            Cell::Name(text) => Some(text),
             Cell::Word(text) => Some(text),
             Cell::Null | Cell::Int(_) => None,
         }
@@ -146,7 +150,7 @@ macro_rules! names {
         impl Field for $name {
             const TYPE: Type = Type::Text;
             fn cell(self) -> Cell {
-                Cell::Text(self.as_str().to_owned())
+                Cell::Name(self.into())
             }
             fn read(cell: Cell) -> Result<Self, String> {
                 String::read(cell).map(Self::from)

@@ -162,6 +162,7 @@ pub(super) fn sqlite_query(
     args.into_iter().try_fold(sqlx::query::<Sqlite>(text), |query, arg| {
         Ok(match arg.cell()? {
             Cell::Text(text) => query.bind(text),
+            Cell::Name(name) => query.bind(name),
             Cell::Word(word) => query.bind(word),
             Cell::Int(n) => query.bind(n),
             Cell::Null => query.bind(None::<i64>),

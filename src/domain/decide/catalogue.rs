@@ -83,8 +83,9 @@ impl Rules<'_> {
 
     pub(super) fn sku_answer(&self, key: &SkuKey) -> Result<Outcome> {
         let sku = self.world.sku(key).ok_or(Stop::Refused(Refusal::NotFound("SKU")))?;
-        let levels = sku.sources.iter().filter_map(|s| self.world.levels.get(&s.level)).cloned();
-        Ok(Outcome::Sku(Box::new(sku.clone()), levels.collect()))
+        let levels = sku.sources.iter().filter_map(|s| self.world.levels.get(&s.level));
+        let levels = levels.map(|level| Level::clone(level)).collect();
+        Ok(Outcome::Sku(Box::new(sku.clone()), levels))
     }
 
     /// Applies rows that were checked for form. A shelf count is set only where the level is new;
@@ -100,15 +101,16 @@ impl Rules<'_> {
                 .map(|s| s.level.clone())
                 .collect();
             let before = self.world.skus.get(&row.sku.key).cloned();
-            let paused = before.as_ref().map(|s| s.paused.clone()).unwrap_or_default();
+            let before = before.as_deref();
+            let paused = before.map(|s| s.paused.clone()).unwrap_or_default();
             let sku = Sku { paused, ..row.sku.clone() };
-            let sku = before.as_ref().map_or(sku.clone(), |known| sku.keeping(known));
-            match &before {
+            let sku = before.map_or(sku.clone(), |known| sku.keeping(known));
+            match before {
                 Some(known) if *known == sku => report.unchanged += 1,
                 Some(_) => report.updated += 1,
                 None => report.created += 1,
             }
-            if before.as_ref() != Some(&sku) {
+            if before != Some(&sku) {
                 self.check_sku(&sku)?;
                 self.world.put_sku(sku.clone());
             }

@@ -1,6 +1,8 @@
 //! The life of a hold: `active → committed → settled`, `active → released`,
 //! `committed → reversed`. Each step once, each with its shift of the level and its ledger entry.
 
+use std::sync::Arc;
+
 use super::{Result, Rules};
 use crate::domain::names::{LevelId, OrderId};
 use crate::domain::order::{Hold, HoldState};
@@ -105,7 +107,7 @@ impl Rules<'_> {
     }
 
     pub(super) fn level(&self, id: &LevelId) -> Result<&crate::domain::stock::Level> {
-        let level = self.world.levels.get(id);
+        let level = self.world.levels.get(id).map(Arc::as_ref);
         level.ok_or_else(|| Stop::More(Ask::Recount(id.clone())))
     }
 }

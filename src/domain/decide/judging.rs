@@ -222,7 +222,7 @@ impl Rules<'_> {
     /// The orders of the view that are still undecided here, oldest first.
     fn undecided(&self, id: &LevelId, view: &ItemView) -> Vec<OrderId> {
         let orders = view.undecided.iter().filter_map(|o| self.world.orders.get(o));
-        let mut open: Vec<&Order> = orders.filter(|o| need(o, id) > 0).collect();
+        let mut open: Vec<_> = orders.filter(|o| need(o, id) > 0).collect();
         open.sort_by_key(|o| (o.paid_at, o.id.clone()));
         open.iter().map(|o| o.id.clone()).collect()
     }
@@ -357,7 +357,7 @@ impl Rules<'_> {
                         )
                 })
         });
-        let open: Vec<&Order> = open.collect();
+        let open: Vec<_> = open.collect();
         if open.is_empty() {
             return Ok(None);
         }

@@ -1,6 +1,8 @@
 //! `decide`: the one place where commands meet the rules. Pure: the world, the policy and the time
 //! are given; changes land in the world; a refused command leaves nothing behind.
 
+use std::sync::Arc;
+
 use super::command::Command;
 use super::names::{OrderId, PurchaseId, RefundId};
 use super::order::{Order, State};
@@ -124,7 +126,13 @@ impl Rules<'_> {
     }
 
     fn order(&self, id: &OrderId) -> Result<&Order> {
-        self.world.orders.get(id).ok_or(Stop::Refused(Refusal::NotFound("order")))
+        let order = self.world.orders.get(id).map(Arc::as_ref);
+        order.ok_or(Stop::Refused(Refusal::NotFound("order")))
+    }
+
+    /// The order as it is now, to be told.
+    fn whole(&self, id: &OrderId) -> Result<Arc<Order>> {
+        self.world.orders.get(id).cloned().ok_or(Stop::Refused(Refusal::NotFound("order")))
     }
 
     fn order_mut(&mut self, id: &OrderId) -> Result<&mut Order> {
@@ -169,7 +177,7 @@ impl Rules<'_> {
     }
 
     fn answer(&self, order: &OrderId, touch: Touch) -> Result<Outcome> {
-        Ok(Outcome::Order { order: Box::new(self.order(order)?.clone()), touch })
+        Ok(Outcome::Order { order: self.whole(order)?, touch })
     }
 
     fn conflict(&self, order: &OrderId, why: &str) -> Stop {

@@ -113,7 +113,7 @@ impl Rules<'_> {
             (RefundState::Pending, Some(_)) => RefundStep::LookUp,
             _ => RefundStep::Done,
         };
-        Ok(Outcome::RefundStep { step, order: Box::new(self.order(&order)?.clone()) })
+        Ok(Outcome::RefundStep { step, order: self.whole(&order)? })
     }
 
     pub(super) fn refund_answered(

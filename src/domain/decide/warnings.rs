@@ -4,6 +4,8 @@
 //! locks, so a reading or a restock may have been stored since, and its alert closed already; what is
 //! decided here is decided by the levels under their locks.
 
+use std::sync::Arc;
+
 use super::{Result, Rules};
 use crate::domain::alert::AlertChange;
 use crate::domain::availability::{self, Freshness};
@@ -14,7 +16,7 @@ use crate::domain::watermark::{self, Tally};
 impl Rules<'_> {
     pub(super) fn low_stock(&mut self, skus: &[SkuKey]) -> Result<Outcome> {
         for sku in skus.iter().filter_map(|key| self.world.skus.get(key)) {
-            let find = |id: &LevelId| self.world.levels.get(id);
+            let find = |id: &LevelId| self.world.levels.get(id).map(Arc::as_ref);
             let change = watermark::low_stock(sku, find, self.policy, self.now);
             self.world.alerts.extend(change);
         }

@@ -4,8 +4,10 @@
 //! (`serde_json::value::RawValue`), only as deep as an endpoint asks, so that depth is bounded by
 //! the endpoint and no number is converted before its text was judged.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -46,15 +48,34 @@ impl Report {
     }
 }
 
+/// Where a value stands in the body. It is put into words only for what is at fault.
+#[derive(Clone)]
+pub(super) enum Path {
+    Body,
+    Member(Rc<Path>, &'static str),
+    Element(Rc<Path>, usize),
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Body => Ok(()),
+            Path::Member(of, name) if matches!(**of, Path::Body) => f.write_str(name),
+            Path::Member(of, name) => write!(f, "{of}.{name}"),
+            Path::Element(of, i) => write!(f, "{of}[{i}]"),
+        }
+    }
+}
+
 /// An object whose members are taken one by one; what is left over is unknown.
 pub struct Object<'a> {
-    path: String,
+    path: Rc<Path>,
     members: Vec<Member<'a>>,
     report: &'a Report,
 }
 
 struct Member<'a> {
-    name: String,
+    name: Cow<'a, str>,
     raw: &'a RawValue,
     taken: Cell<bool>,
 }
@@ -72,20 +93,24 @@ impl<'a> Object<'a> {
             let what = what.split(" at line ").next().unwrap_or_default();
             Problem::malformed(format!("not JSON at line {line}, column {column}: {what}"))
         })?;
-        Object::read(String::new(), raw, report)
+        Object::read(Rc::new(Path::Body), raw, report)
             .ok_or_else(|| Problem::invalid_field("", "must be a JSON object"))
     }
 
     /// `None` when it is not an object (reported).
-    pub(super) fn read(path: String, raw: &'a RawValue, report: &'a Report) -> Option<Object<'a>> {
+    pub(super) fn read(
+        path: Rc<Path>,
+        raw: &'a RawValue,
+        report: &'a Report,
+    ) -> Option<Object<'a>> {
         if !raw.get().starts_with('{') {
-            report.add(path, "must be an object");
+            report.add(path.to_string(), "must be an object");
             return None;
         }
         let members = match serde_json::from_str::<Members<'a>>(raw.get()) {
             Ok(members) => members.0,
             Err(e) => {
-                report.add(path, format!("is not readable: {e}"));
+                report.add(path.to_string(), format!("is not readable: {e}"));
                 return None;
             }
         };
@@ -96,7 +121,7 @@ impl<'a> Object<'a> {
 
     fn find_duplicates(&self) {
         if self.members.len() > MAX_MEMBERS {
-            self.report.add(self.path.clone(), "has too many members");
+            self.report.add(self.path.to_string(), "has too many members");
             self.members.iter().for_each(|m| m.taken.set(true));
             return;
         }
@@ -109,9 +134,8 @@ impl<'a> Object<'a> {
     }
 
     fn path_of(&self, name: &str) -> String {
-        let mut path = String::with_capacity(self.path.len() + 1 + name.len().min(64));
-        path.push_str(&self.path);
-        if !self.path.is_empty() {
+        let mut path = self.path.to_string();
+        if !path.is_empty() {
             path.push('.');
         }
         // A name is the caller's: shown, but neither long nor with control characters.
@@ -123,14 +147,14 @@ impl<'a> Object<'a> {
         path
     }
 
-    fn take(&self, name: &str) -> Option<Value<'a>> {
+    fn take(&self, name: &'static str) -> Option<Value<'a>> {
         let member = self.members.iter().find(|m| m.name == name && !m.taken.get())?;
         member.taken.set(true);
-        Some(Value::new(self.path_of(name), member.raw, self.report))
+        Some(Value::new(Path::Member(Rc::clone(&self.path), name), member.raw, self.report))
     }
 
     /// A member that must be there; its absence is reported.
-    pub fn required(&self, name: &str) -> Option<Value<'a>> {
+    pub fn required(&self, name: &'static str) -> Option<Value<'a>> {
         let value = self.take(name);
         if value.is_none() {
             self.report.add(self.path_of(name), "is required");
@@ -139,12 +163,12 @@ impl<'a> Object<'a> {
     }
 
     /// A member that may be absent.
-    pub fn optional(&self, name: &str) -> Option<Value<'a>> {
+    pub fn optional(&self, name: &'static str) -> Option<Value<'a>> {
         self.take(name)
     }
 
     /// A member that may be absent or null.
-    pub fn nullable(&self, name: &str) -> Option<Value<'a>> {
+    pub fn nullable(&self, name: &'static str) -> Option<Value<'a>> {
         self.take(name).filter(|value| !value.is_null())
     }
 
@@ -155,7 +179,7 @@ impl<'a> Object<'a> {
 
     /// Reports a fault of the object as a whole.
     pub fn fault_itself(&self, message: impl Into<String>) {
-        self.report.add(self.path.clone(), message);
+        self.report.add(self.path.to_string(), message);
     }
 
     /// Reports every member that nobody asked for.
@@ -168,6 +192,10 @@ impl<'a> Object<'a> {
 
 struct Members<'a>(Vec<Member<'a>>);
 
+/// A member's name: as it stands in the body, unless something in it is escaped.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
@@ -178,8 +206,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push(Member { name, raw, taken: Cell::new(false) });
+                while let Some((name, raw)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    members.push(Member { name: name.0, raw, taken: Cell::new(false) });
                     if members.len() > MAX_MEMBERS {
                         // Enough to refuse it; the rest is only skipped.
                         while map.next_entry::<serde::de::IgnoredAny, &'de RawValue>()?.is_some() {}

@@ -4,11 +4,12 @@
 //! politely); no string has U+0000; every fault is reported with its path and gives `None`.
 
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use serde_json::value::RawValue;
 use unicode_normalization::UnicodeNormalization;
 
-use super::json::{Object, Report};
+use super::json::{Object, Path, Report};
 use crate::clock::Timestamp;
 use crate::domain::money::{self, Currency};
 use crate::domain::names::SkuKey;
@@ -18,13 +19,13 @@ pub const MAX_QUANTITY: i64 = 1_000_000;
 
 /// A member's or element's value with its path.
 pub struct Value<'a> {
-    path: String,
+    path: Path,
     raw: &'a RawValue,
     report: &'a Report,
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn new(path: String, raw: &'a RawValue, report: &'a Report) -> Value<'a> {
+    pub(super) fn new(path: Path, raw: &'a RawValue, report: &'a Report) -> Value<'a> {
         Value { path, raw, report }
     }
 
@@ -33,7 +34,7 @@ impl<'a> Value<'a> {
     }
 
     fn fault<T>(&self, message: impl Into<String>) -> Option<T> {
-        self.report.add(self.path.clone(), message);
+        self.report.add(self.path.to_string(), message);
         None
     }
 
@@ -98,7 +99,7 @@ impl<'a> Value<'a> {
     }
 
     pub fn object(&self) -> Option<Object<'a>> {
-        Object::read(self.path.clone(), self.raw, self.report)
+        Object::read(Rc::new(self.path.clone()), self.raw, self.report)
     }
 
     /// The elements of an array of so many.
@@ -112,13 +113,9 @@ impl<'a> Value<'a> {
         if !count.contains(&elements.len()) {
             return self.fault(format!("must have {} to {} elements", count.start(), count.end()));
         }
-        Some(
-            elements
-                .into_iter()
-                .enumerate()
-                .map(|(i, raw)| Value::new(format!("{}[{i}]", self.path), raw, self.report))
-                .collect(),
-        )
+        let array = Rc::new(self.path.clone());
+        let element = |(i, raw)| Value::new(Path::Element(Rc::clone(&array), i), raw, self.report);
+        Some(elements.into_iter().enumerate().map(element).collect())
     }
 
     /// One of a few words.

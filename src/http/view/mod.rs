@@ -46,11 +46,14 @@ impl<T: ToSchema> List<T> {
 
 /// Minor units as a decimal string of their currency.
 pub fn money(units: i64, currency: &str) -> String {
-    Currency::parse(currency).map_or_else(
-        // What was stored was a currency once; its amounts are still shown, in minor units.
-        |_| units.to_string(),
-        |currency| format_minor(units, currency),
-    )
+    amounts(currency)(units)
+}
+
+/// As [`money`], for many amounts of one currency.
+pub fn amounts(currency: &str) -> impl Fn(i64) -> String {
+    let currency = Currency::parse(currency).ok();
+    // What was stored was a currency once; its amounts are still shown, in minor units.
+    move |units| currency.map_or_else(|| units.to_string(), |known| format_minor(units, known))
 }
 
 pub fn time(at: Timestamp) -> String {

@@ -5,22 +5,22 @@ use utoipa::ToSchema;
 
 use super::purchase::PurchaseView;
 use super::refund::OrderRefundView;
-use super::{hold_id, line_id, money, time};
+use super::{amounts, hold_id, line_id, time};
 use crate::clock::Timestamp;
 use crate::domain::order::{Hold, Line, Order, Payment};
 use crate::domain::pricing;
 use crate::domain::view::{expires_in, line_state};
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct OrderView {
-    pub id: String,
-    pub channel: String,
-    pub external_id: String,
+pub struct OrderView<'a> {
+    pub id: &'a str,
+    pub channel: &'a str,
+    pub external_id: &'a str,
     /// `pending_payment`, `paid`, `confirming`, `confirmed`, `shipped`, `completed`, `attention`,
     /// `cancelled` or `expired`.
     pub state: &'static str,
     /// ISO 4217; all amounts of the order are in it.
-    pub currency: String,
+    pub currency: &'a str,
     #[schema(example = "23.99")]
     pub total: String,
     /// What is still to be paid for what was not cancelled; 0 once it is paid or ended.
@@ -39,17 +39,17 @@ pub struct OrderView {
     pub cancel_reason: Option<&'static str>,
     /// A cancel waits for a purchase in flight.
     pub cancel_requested_at: Option<String>,
-    pub lines: Vec<LineView>,
-    pub payments: Vec<PaymentView>,
+    pub lines: Vec<LineView<'a>>,
+    pub payments: Vec<PaymentView<'a>>,
     pub refunds: Vec<OrderRefundView>,
     pub purchase_orders: Vec<PurchaseView>,
-    pub timeline: Vec<TimelineView>,
+    pub timeline: Vec<TimelineView<'a>>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct LineView {
+pub struct LineView<'a> {
     pub id: String,
-    pub sku: String,
+    pub sku: &'a str,
     pub quantity: i64,
     pub cancelled_quantity: i64,
     pub shipped_quantity: i64,
@@ -58,13 +58,13 @@ pub struct LineView {
     /// Its least advanced share: `held`, `confirming`, `sold`, `purchased`, `shipped`,
     /// `cancelled`, `released`.
     pub state: &'static str,
-    pub allocations: Vec<AllocationView>,
+    pub allocations: Vec<AllocationView<'a>>,
 }
 
 /// A share of a line at one source.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct AllocationView {
-    pub source: String,
+pub struct AllocationView<'a> {
+    pub source: &'a str,
     /// `warehouse` or `supplier`.
     pub kind: &'static str,
     pub quantity: i64,
@@ -76,8 +76,8 @@ pub struct AllocationView {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct PaymentView {
-    pub id: String,
+pub struct PaymentView<'a> {
+    pub id: &'a str,
     pub amount: String,
     /// As the caller told it.
     pub paid_at: Option<String>,
@@ -85,21 +85,21 @@ pub struct PaymentView {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TimelineView {
+pub struct TimelineView<'a> {
     pub at: String,
-    pub event: String,
-    pub detail: String,
+    pub event: &'a str,
+    pub detail: &'a str,
 }
 
-impl OrderView {
-    pub fn new(order: &Order, now: Timestamp) -> OrderView {
-        let amount = |units| money(units, &order.currency);
+impl OrderView<'_> {
+    pub fn new(order: &Order, now: Timestamp) -> OrderView<'_> {
+        let amount = amounts(&order.currency);
         OrderView {
-            id: order.id.to_string(),
-            channel: order.channel.clone(),
-            external_id: order.external_id.clone(),
+            id: order.id.as_str(),
+            channel: &order.channel,
+            external_id: &order.external_id,
             state: order.state.as_str(),
-            currency: order.currency.clone(),
+            currency: &order.currency,
             total: amount(order.total),
             due: amount(pricing::owed(order).saturating_sub(pricing::paid(order)).max(0)),
             paid: amount(order.captured()),
@@ -109,8 +109,8 @@ impl OrderView {
             expires_in_seconds: expires_in(order, now),
             cancel_reason: order.cancel_reason.map(|reason| reason.as_str()),
             cancel_requested_at: order.cancel_requested.map(|request| time(request.at)),
-            lines: order.lines.iter().map(|l| LineView::new(order, l)).collect(),
-            payments: order.payments.iter().map(|p| PaymentView::new(p, &order.currency)).collect(),
+            lines: order.lines.iter().map(|l| LineView::new(order, l, &amount)).collect(),
+            payments: order.payments.iter().map(|p| PaymentView::new(p, &amount)).collect(),
             refunds: order
                 .refunds
                 .iter()
@@ -124,26 +124,22 @@ impl OrderView {
             timeline: order
                 .events
                 .iter()
-                .map(|e| TimelineView {
-                    at: time(e.at),
-                    event: e.event.clone(),
-                    detail: e.detail.clone(),
-                })
+                .map(|e| TimelineView { at: time(e.at), event: &e.event, detail: &e.detail })
                 .collect(),
         }
     }
 }
 
-impl LineView {
-    fn new(order: &Order, line: &Line) -> LineView {
+impl<'a> LineView<'a> {
+    fn new(order: &'a Order, line: &'a Line, amount: &impl Fn(i64) -> String) -> LineView<'a> {
         LineView {
             id: line_id(&order.id, line.no),
-            sku: line.sku.to_string(),
+            sku: line.sku.as_str(),
             quantity: line.quantity,
             cancelled_quantity: line.cancelled,
             shipped_quantity: line.shipped,
             returned_quantity: line.returned,
-            unit_price: money(line.unit_price, &order.currency),
+            unit_price: amount(line.unit_price),
             state: line_state(order, line).as_str(),
             allocations: order
                 .holds
@@ -155,10 +151,10 @@ impl LineView {
     }
 }
 
-impl AllocationView {
-    fn new(order: &Order, hold: &Hold) -> AllocationView {
+impl<'a> AllocationView<'a> {
+    fn new(order: &Order, hold: &'a Hold) -> AllocationView<'a> {
         AllocationView {
-            source: hold.source.to_string(),
+            source: hold.source.as_str(),
             kind: hold.kind.as_str(),
             quantity: hold.quantity,
             hold_id: hold_id(&order.id, hold.line, hold.part),
@@ -168,11 +164,11 @@ impl AllocationView {
     }
 }
 
-impl PaymentView {
-    fn new(payment: &Payment, currency: &str) -> PaymentView {
+impl<'a> PaymentView<'a> {
+    fn new(payment: &'a Payment, amount: &impl Fn(i64) -> String) -> PaymentView<'a> {
         PaymentView {
-            id: payment.id.clone(),
-            amount: money(payment.amount, currency),
+            id: &payment.id,
+            amount: amount(payment.amount),
             paid_at: payment.paid_at.map(time),
             recorded_at: time(payment.recorded_at),
         }

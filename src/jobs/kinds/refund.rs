@@ -60,7 +60,7 @@ mod tests {
         Job::Refund { refund: "r1".into() }
     }
 
-    fn order(currency: &str) -> Box<Order> {
+    fn order(currency: &str) -> Arc<Order> {
         let refund = Refund {
             id: "r1".into(),
             cause: "cancelled:4".into(),
@@ -75,7 +75,7 @@ mod tests {
             created_at: START,
             deadline_at: None,
         };
-        Box::new(Order {
+        Arc::new(Order {
             id: "o1".into(),
             channel: "web".into(),
             external_id: "W-1001".into(),

@@ -2,6 +2,7 @@
 //! to know what to lock. What they say is judged again under the locks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::domain::command::Needs;
@@ -267,10 +268,10 @@ pub(super) async fn skus(
             world.aliases.insert(alias, sku.key.clone());
         }
         levels.insert(source.level_id.clone());
-        let sku = world.skus.entry(sku.key.clone()).or_insert_with(|| sku.into());
+        let sku = world.skus.entry(sku.key.clone()).or_insert_with(|| Arc::new(sku.into()));
         // Once for each name that it was asked for by.
         if sku.sources.iter().all(|known| known.source != source.source) {
-            sku.sources.push(source.into());
+            Arc::make_mut(sku).sources.push(source.into());
         }
     }
     Ok(levels)

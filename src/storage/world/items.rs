@@ -2,6 +2,7 @@
 //! locks; and the sums of a level's holds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::find::{COUNTS, MOST, MOST_OVERDUE, OPEN};
 use crate::clock::Timestamp;
@@ -170,7 +171,7 @@ pub(super) fn lists(needs: &Needs, now: Timestamp, world: &mut World) {
 /// Loaded orders with an open hold on the level.
 fn holders<'w>(world: &'w World, level: &LevelId, also: impl Fn(&Order) -> bool) -> Vec<&'w Order> {
     let holds = |o: &Order| o.holds.iter().any(|h| h.is_open() && &h.level == level);
-    world.orders.values().filter(|o| holds(o) && also(o)).collect()
+    world.orders.values().map(Arc::as_ref).filter(|o| holds(o) && also(o)).collect()
 }
 
 /// Corrects counters that differ from the sums of the level's holds, each with its ledger entry.
@@ -188,7 +189,7 @@ pub(super) async fn recount(
     let sums: BTreeMap<LevelId, (i64, i64)> =
         rows.into_iter().map(|(id, held, committed)| (id.into(), (held, committed))).collect();
     for id in levels {
-        let Some(level) = world.levels.get_mut(id) else {
+        let Some(level) = world.levels.get_mut(id).map(Arc::make_mut) else {
             continue;
         };
         let (held, committed) = sums.get(id).copied().unwrap_or_default();

@@ -2,6 +2,7 @@
 //! only where nobody has them); levels by id; then everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Before, Loaded, find, items, orders};
 use crate::clock::Timestamp;
@@ -86,7 +87,7 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
     world.levels = read_levels(tx, &LOCK_LEVELS, &levels).await?;
 
     orders::add_rest(tx, &mut orders).await?;
-    world.orders = orders;
+    world.orders = orders.into_iter().map(|(id, order)| (id, Arc::new(order))).collect();
     world.waiting = find::waiting(tx, needs, &world).await?;
     let server_time = suppliers(tx, needs.any_overdue.then_some(now), &mut world).await?;
     items::views(tx, &needs.judged, &mut world).await?;
@@ -127,12 +128,12 @@ async fn read_levels(
     tx: &mut Tx,
     sql: &'static Sql,
     ids: &BTreeSet<LevelId>,
-) -> Result<BTreeMap<LevelId, Level>> {
+) -> Result<BTreeMap<LevelId, Arc<Level>>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
     let rows: Vec<LevelRow> = tx.all(sql, vec![list(ids)]).await?;
-    Ok(rows.into_iter().map(|row| (row.id.clone(), row.into())).collect())
+    Ok(rows.into_iter().map(|row| (row.id.clone(), Arc::new(row.into()))).collect())
 }
 
 /// Reads every supplier's stop switch and, where a time is given, whether any unpaid order is overdue

@@ -12,6 +12,7 @@ mod orders;
 mod save;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::domain::names::{LevelId, OrderId, SkuKey, SourceId};
@@ -36,9 +37,9 @@ pub struct Loaded {
 /// The rows as they were loaded, to find what changed.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
-    orders: BTreeMap<OrderId, Order>,
-    levels: BTreeMap<LevelId, Level>,
-    skus: BTreeMap<SkuKey, Sku>,
+    orders: BTreeMap<OrderId, Arc<Order>>,
+    levels: BTreeMap<LevelId, Arc<Level>>,
+    skus: BTreeMap<SkuKey, Arc<Sku>>,
     aliases: BTreeMap<SkuKey, SkuKey>,
     suppliers: BTreeMap<SourceId, Paused>,
 }
@@ -57,7 +58,7 @@ impl Before {
     }
 
     /// The levels that are not as they were loaded, as they are.
-    pub fn changed_levels<'a>(&'a self, world: &'a World) -> impl Iterator<Item = &'a Level> {
+    pub fn changed_levels<'a>(&'a self, world: &'a World) -> impl Iterator<Item = &'a Arc<Level>> {
         world.levels.values().filter(|level| self.levels.get(&level.id) != Some(level))
     }
 

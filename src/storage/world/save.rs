@@ -3,7 +3,8 @@
 //! What must hold: each update is a compare-and-set on what was loaded, and each write counts its
 //! rows; rows are written in the order of their keys, tables always in the same order, jobs last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::Before;
 use crate::clock::Timestamp;
@@ -76,7 +77,7 @@ pub async fn save(
 pub struct Placing {
     orders: OrderChanges,
     /// As they were known before.
-    levels: BTreeMap<LevelId, Level>,
+    levels: BTreeMap<LevelId, Arc<Level>>,
     ledger: Vec<EntryRow>,
     jobs: Vec<JobRequest>,
 }
@@ -85,17 +86,15 @@ pub struct Placing {
 pub struct Placed {
     batch: Batch,
     /// The levels that are changed, as they will be.
-    pub levels: Vec<Level>,
+    pub levels: Vec<Arc<Level>>,
     /// The earliest job owed.
     pub next_job: Option<Timestamp>,
 }
 
 impl Placing {
     /// Notes a level as it is known now, before it is first changed.
-    pub fn note(&mut self, level: &Level) {
-        if !self.levels.contains_key(&level.id) {
-            self.levels.insert(level.id.clone(), level.clone());
-        }
+    pub fn note(&mut self, level: &Arc<Level>) {
+        self.levels.entry(level.id.clone()).or_insert_with(|| Arc::clone(level));
     }
 
     /// Levels noted.
@@ -123,18 +122,22 @@ impl Placing {
     ///
     /// # Errors
     /// [`Error::Poison`] when more than what is held was changed of a level.
-    pub fn close(self, levels: &mut BTreeMap<LevelId, Level>, now: Timestamp) -> Result<Placed> {
+    pub fn close(
+        self,
+        levels: &mut HashMap<LevelId, Arc<Level>>,
+        now: Timestamp,
+    ) -> Result<Placed> {
         let (mut rows, mut changed) = (Vec::new(), Vec::new());
         for was in self.levels.into_values() {
-            let Some(is) = levels.get_mut(&was.id).filter(|is| **is != was) else { continue };
+            let Some(shared) = levels.get_mut(&was.id).filter(|is| **is != was) else { continue };
+            let is = Arc::make_mut(shared);
             is.revision = next(is.revision)?;
-            let row = HeldRow::from(&was);
+            rows.push((HeldRow::from(&*was), HeldRow::from(&*is)));
             let (held, version, revision) = (is.held, is.version, is.revision);
-            if (Level { held, version, revision, ..was }) != *is {
+            if (Level { held, version, revision, ..Arc::unwrap_or_clone(was) }) != *is {
                 return Err(Error::Poison(format!("an order changes more of level {}", is.id)));
             }
-            rows.push((row, HeldRow::from(&*is)));
-            changed.push(is.clone());
+            changed.push(Arc::clone(shared));
         }
         let (jobs, next_job) = jobs::rows(self.jobs, now);
         let mut batch = Batch::default();
@@ -282,8 +285,8 @@ fn prefix<'a, T, K: PartialEq>(was: &'a [T], is: &'a [T], key: impl Fn(&'a T) ->
 fn order_changes(before: &Before, world: &World) -> Result<OrderChanges> {
     let mut changes = OrderChanges::default();
     for (id, order) in &world.orders {
-        let was = before.orders.get(id);
-        if was != Some(order) {
+        let was = before.orders.get(id).map(Arc::as_ref);
+        if was != Some(order.as_ref()) {
             changes.add(was, order)?;
         }
     }
@@ -300,9 +303,10 @@ fn level_changes(before: &Before, world: &mut World) -> Result<(Changes<LevelRow
             continue;
         }
         if was.is_some() {
+            let level = Arc::make_mut(level);
             level.revision = next(level.revision)?;
         }
-        changes.add(was.map(Into::into), (&*level).into());
+        changes.add(was.map(|was| was.as_ref().into()), level.as_ref().into());
         if was.map(|l| l.version) != Some(level.version) {
             touched.push(id.clone());
         }
@@ -314,11 +318,11 @@ async fn save_skus(tx: &mut Tx, before: &Before, world: &World) -> Result<()> {
     let mut changes = Changes::<SkuRow>::default();
     let mut replaced: BTreeMap<&SkuKey, &Sku> = BTreeMap::new();
     for (key, sku) in &world.skus {
-        let was = before.skus.get(key);
-        if was == Some(sku) {
+        let was = before.skus.get(key).map(Arc::as_ref);
+        if was == Some(sku.as_ref()) {
             continue;
         }
-        changes.add(was.map(Into::into), sku.into());
+        changes.add(was.map(Into::into), sku.as_ref().into());
         if was.map(|s| &s.sources) != Some(&sku.sources) {
             replaced.insert(key, sku);
         }

@@ -168,7 +168,7 @@ async fn a_judged_item_shows_its_undecided_orders_and_every_unit(test: TestDb) {
     };
     assert_eq!(world.items, BTreeMap::from([(upstream().id, expected)]));
     assert_eq!(ids(world.orders.keys()), vec!["o1", "o2"]);
-    assert_eq!(world.orders[&OrderId::from("o2")], orders()[1]);
+    assert_eq!(*world.orders[&OrderId::from("o2")], orders()[1]);
     assert_eq!(world.levels.len(), 1, "its level, and those of its orders");
 }
 
@@ -195,7 +195,7 @@ async fn settling_finds_what_a_reading_may_settle(test: TestDb) {
     let world = test.load(&needs, NOW).await.world;
     assert_eq!(ids(world.orders.keys()), vec!["o4", "o5"]);
     assert!(world.items.is_empty());
-    assert_eq!(world.orders[&OrderId::from("o4")], orders()[3]);
+    assert_eq!(*world.orders[&OrderId::from("o4")], orders()[3]);
 }
 
 /// Bought from the supplier: o1 and o3 are pending, o2 is placed, o4 is pending for another SKU.

@@ -72,14 +72,14 @@ async fn every_aggregate_comes_back_as_it_was_saved(test: TestDb) {
     assert_eq!(
         world.orders,
         BTreeMap::from([
-            (OrderId::from("o1"), full("o1")),
-            (OrderId::from("o2"), unpaid("o2", 2, at(1900))),
+            (OrderId::from("o1"), full("o1").into()),
+            (OrderId::from("o2"), unpaid("o2", 2, at(1900)).into()),
         ])
     );
-    assert_eq!(world.skus, BTreeMap::from([(sku().key, sku())]));
+    assert_eq!(world.skus, BTreeMap::from([(sku().key, sku().into())]));
     assert_eq!(
         world.levels,
-        BTreeMap::from([(warehouse().id, warehouse()), (upstream().id, upstream())])
+        BTreeMap::from([(warehouse().id, warehouse().into()), (upstream().id, upstream().into())])
     );
     let paused = &world.suppliers[&source("s1688")];
     assert_eq!(paused.selling, None);
@@ -142,7 +142,7 @@ async fn only_what_differs_is_written(test: TestDb) {
     let mut split = expected.holds[1].clone();
     (split.part, split.quantity) = (4, 1);
     expected.holds.insert(3, split);
-    assert_eq!(world.orders[&OrderId::from("o1")], expected);
+    assert_eq!(*world.orders[&OrderId::from("o1")], expected);
     let level = &world.levels[&warehouse().id];
     assert_eq!((level.held, level.version), (1, 9));
     let seqs = test.numbers("SELECT event_seq FROM orders WHERE id = 'o1'", Vec::new()).await;

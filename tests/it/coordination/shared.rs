@@ -157,7 +157,7 @@ async fn an_older_figure_never_replaces_a_newer_one(pair: Pair) {
 async fn what_was_committed_is_shown_as_it_was_committed(pair: Pair) {
     let begun = pair.b.begin();
     pair.a.keep(pair.a.begin(), Vec::new(), vec![level("main:A", 3)]).await;
-    pair.b.committed(&[level("main:A", 4)], false);
+    pair.b.committed(&[level("main:A", 4).into()], false);
     // Neither what another shares nor what was read before brings the older one back.
     let at_least_4 = async || version(&pair.b, "main:A").await.is_none_or(|version| version == 4);
     assert!(at_least_4().await);

@@ -53,7 +53,7 @@ async fn a_note_is_every_replica_s_until_one_of_them_ends_it() {
     assert!(is_noted(&a));
     assert!(!is_noted(&elsewhere), "another shop's stock");
     // Units come back at A: it forgets at once, B when it finds the key gone.
-    a.committed(&[level("main:A", 8)], false);
+    a.committed(&[level("main:A", 8).into()], false);
     assert!(!is_noted(&a));
     eventually("the other forgets", async || !is_noted(&b)).await;
     // What B still says of the version before is not believed by A, which knows better.
@@ -80,7 +80,7 @@ async fn without_redis_each_notes_for_itself() {
         assert!(is_noted(&a) && !is_noted(&b));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    a.committed(&[level("main:A", 8)], false);
+    a.committed(&[level("main:A", 8).into()], false);
     assert!(!is_noted(&a));
     proxy.set(Way::Open);
     learns(&a, 8, &b).await;

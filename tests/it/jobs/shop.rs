@@ -319,7 +319,7 @@ impl Shop {
             short_policy: ShortPolicy::CancelOrder,
         };
         match self.submit(Command::Place(Box::new(placement))).await {
-            Outcome::Order { order, .. } => *order,
+            Outcome::Order { order, .. } => Order::clone(&order),
             other => panic!("{other:?}"),
         }
     }

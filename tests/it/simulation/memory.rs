@@ -3,6 +3,7 @@
 //! so that a forgotten need shows; a refused command leaves its world as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use stockhold::clock::Timestamp;
 use stockhold::domain::alert::{AlertChange, AlertKind};
@@ -45,6 +46,10 @@ pub struct Store {
     /// Levels whose counters had to be corrected: none ever should.
     pub recounted: Vec<LevelId>,
     pub restored_at: Option<Timestamp>,
+}
+
+fn owned<K, V: Clone>(shared: BTreeMap<K, Arc<V>>) -> impl Iterator<Item = (K, V)> {
+    shared.into_iter().map(|(key, value)| (key, Arc::unwrap_or_clone(value)))
 }
 
 impl Default for Store {
@@ -116,7 +121,7 @@ impl Store {
         let busy = self.busy;
         ids.extend(strangers.into_iter().filter(|_| !self.dice.percent(busy)));
         let orders = ids.iter().filter_map(|id| self.orders.get(id));
-        world.orders = orders.map(|o| (o.id.clone(), o.clone())).collect();
+        world.orders = orders.map(|o| (o.id.clone(), Arc::new(o.clone()))).collect();
         self.load_stock(needs, &mut world);
         world.suppliers = self.suppliers.clone();
         world.any_overdue = needs.any_overdue && self.orders.values().any(|o| is_overdue(o, now));
@@ -234,7 +239,7 @@ impl Store {
             }
             if let Some(sku) = self.skus.get(key) {
                 levels.extend(sku.sources.iter().map(|s| s.level.clone()));
-                world.skus.insert(key.clone(), sku.clone());
+                world.skus.insert(key.clone(), Arc::new(sku.clone()));
             }
         }
         for named in [
@@ -249,7 +254,7 @@ impl Store {
             levels.extend(named.iter().cloned());
         }
         let found = levels.iter().filter_map(|id| self.levels.get(id));
-        world.levels = found.map(|l| (l.id.clone(), l.clone())).collect();
+        world.levels = found.map(|l| (l.id.clone(), Arc::new(l.clone()))).collect();
     }
 
     fn load_lists(&self, needs: &Needs, now: Timestamp, world: &mut World) {
@@ -292,7 +297,7 @@ impl Store {
                 holds.filter(|h| &h.level == id && h.state == state).map(|h| h.quantity).sum()
             };
             let (held, committed) = (sum(HoldState::Active), sum(HoldState::Committed));
-            let Some(level) = world.levels.get_mut(id) else { continue };
+            let Some(level) = world.levels.get_mut(id).map(Arc::make_mut) else { continue };
             let by = Shift {
                 quantity: 0,
                 held: held - level.held,
@@ -328,10 +333,10 @@ impl Store {
     }
 
     fn save(&mut self, world: World) {
-        self.skus.extend(world.skus);
+        self.skus.extend(owned(world.skus));
         self.aliases.extend(world.aliases);
-        self.levels.extend(world.levels);
-        self.orders.extend(world.orders);
+        self.levels.extend(owned(world.levels));
+        self.orders.extend(owned(world.orders));
         self.suppliers.extend(world.suppliers);
         self.ledger.extend(world.ledger);
         for request in world.jobs {

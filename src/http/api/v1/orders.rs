@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 
 use super::order_id;
 use crate::domain::names::OrderId;
@@ -22,10 +23,10 @@ const LIST: &str = "orders";
 pub async fn get_order(
     State(app): State<Shared>,
     Param(id): Param<String>,
-) -> Result<Json<OrderView>, Problem> {
+) -> Result<Response, Problem> {
     let order =
         orders::find(&app.db, &order_id(&id)?).await?.ok_or_else(|| Problem::not_found("order"))?;
-    Ok(Json(OrderView::new(&order, app.clock.now())))
+    Ok(Json(OrderView::new(&order, app.clock.now())).into_response())
 }
 
 /// Orders, newest first.
@@ -36,10 +37,7 @@ pub async fn get_order(
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 500, description = "default 50"),
         ("cursor" = Option<String>, Query)),
     responses((status = 200, body = List<OrderView>), Problems))]
-pub async fn list_orders(
-    State(app): State<Shared>,
-    query: Query,
-) -> Result<Json<List<OrderView>>, Problem> {
+pub async fn list_orders(State(app): State<Shared>, query: Query) -> Result<Response, Problem> {
     let filter = Filter {
         state: query.choice("state", OrderState::ALL, OrderState::as_str),
         sku: query.sku("sku"),
@@ -51,10 +49,11 @@ pub async fn list_orders(
     let before = page.parts::<1>()?.map(|[id]| OrderId::from(id));
     let rows = orders::list(&app.db, &filter, before.as_ref(), page.limit).await?;
     let now = app.clock.now();
-    Ok(Json(List::page(
-        rows,
+    let list = List::page(
+        rows.iter().collect(),
         page.limit,
         |order| Page::cursor(LIST, &[order.id.as_str()]),
-        |order| OrderView::new(&order, now),
-    )))
+        |order| OrderView::new(order, now),
+    );
+    Ok(Json(list).into_response())
 }

@@ -246,7 +246,7 @@ fn read_object(body: Object<'_>, id: OrderId) -> Option<Placement> {
         let lines: Vec<_> = lines.iter().map(|v| read_line(v, currency)).collect();
         lines.into_iter().collect::<Option<Vec<_>>>()
     });
-    let money = |name: &str| match body.nullable(name) {
+    let money = |name: &'static str| match body.nullable(name) {
         Some(value) => value.amount(currency),
         None => Some(0),
     };
@@ -290,7 +290,7 @@ fn read_line(value: &Value<'_>, currency: Option<Currency>) -> Option<PlacementL
 
 fn read_customer(value: &Value<'_>) -> Option<Customer> {
     let customer = value.object()?;
-    let text = |name: &str| customer.nullable(name).and_then(|v| v.text(0..=255));
+    let text = |name: &'static str| customer.nullable(name).and_then(|v| v.text(0..=255));
     let (id, email) = (text("id"), text("email"));
     customer.finish();
     Some(Customer { id, email })

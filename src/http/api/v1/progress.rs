@@ -45,7 +45,7 @@ pub struct DecideOrder {
 /// Reads an address; `None` goes with a reported fault.
 pub fn read_address(object: Option<Object<'_>>) -> Option<Address> {
     let object = object?;
-    let text = |name: &str| match object.nullable(name) {
+    let text = |name: &'static str| match object.nullable(name) {
         Some(value) => value.text(0..=255),
         None => Some(String::new()),
     };

@@ -54,7 +54,7 @@ fn read(order: OrderId, text: &str) -> Result<Command, Problem> {
         let lines: Vec<_> = lines.iter().map(|v| read_line(v, &order)).collect();
         lines.into_iter().collect::<Option<Vec<_>>>()
     });
-    let text = |name: &str| body.required(name).and_then(|v| v.text(1..=255));
+    let text = |name: &'static str| body.required(name).and_then(|v| v.text(1..=255));
     let (carrier, tracking_number) = (text("carrier"), text("tracking_number"));
     for (i, (no, _)) in lines.iter().flatten().enumerate() {
         if lines.iter().flatten().take(i).any(|(other, _)| other == no) {

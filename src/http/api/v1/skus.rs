@@ -202,7 +202,7 @@ fn read_sku(text: &str, key: SkuKey, policy: &Policy) -> Result<Sku, Problem> {
 
 fn read_watermark(value: &Value<'_>) -> Option<Watermark> {
     let object = value.object()?;
-    let figure = |name: &str| object.optional(name).and_then(|v| v.integer(0..=MAX_FIGURE));
+    let figure = |name: &'static str| object.optional(name).and_then(|v| v.integer(0..=MAX_FIGURE));
     let (low, recover) = (figure("low"), figure("recover"));
     if let (Some(low), Some(recover)) = (low, recover)
         && recover <= low
@@ -275,7 +275,7 @@ fn read_supplied(
         }
     };
     let cost = object.nullable("cost").and_then(|v| v.amount(currency));
-    let units = |name: &str| match object.optional(name) {
+    let units = |name: &'static str| match object.optional(name) {
         Some(value) => value.integer(1..=MAX_QUANTITY),
         None => Some(1),
     };
