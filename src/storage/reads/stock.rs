@@ -193,7 +193,7 @@ texts! {
     STRETCHES = format!(
         "WITH RECURSIVE stretch(n) AS (
             SELECT $1 UNION ALL SELECT n + 1 FROM stretch WHERE n < $2)
-         SELECT {} FROM stretch CROSS JOIN ledger e INDEXED BY ledger_level
+         SELECT {} FROM stretch CROSS JOIN ledger e
          WHERE e.seq >> {STRETCH} = stretch.n AND e.level_id IN {} AND e.seq > $3
          ORDER BY e.seq LIMIT $5",
         columns("0"),
@@ -201,8 +201,7 @@ texts! {
     );
 }
 
-/// A stretch of the ledger has 2 to the power of this entries: as the index says, which would be refused
-/// otherwise.
+/// A stretch of the ledger has 2 to the power of this entries, as the index says.
 const STRETCH: u32 = 10;
 
 /// Entries after a position, oldest first, none behind which an earlier transaction may still
@@ -264,4 +263,17 @@ async fn by_stretches(db: &Db, sku: SkuKey, after: i64, limit: i64) -> Result<Ve
         })
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_those_of_the_index() {
+        let migration = include_str!("../../../migrations/sqlite/0009_pages.sql");
+        let index = format!("CREATE INDEX ledger_level ON ledger (seq >> {STRETCH}, level_id);");
+        assert!(migration.contains(&index), "{index}");
+        assert!(STRETCHES.sqlite.contains(&format!("e.seq >> {STRETCH} = stretch.n")));
+    }
 }
