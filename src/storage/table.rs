@@ -95,6 +95,12 @@ macro_rules! table {
     };
 }
 
+/// A table's columns in a SELECT that knows it by `alias`.
+pub fn columns_of<T: Table>(alias: &str) -> String {
+    let columns = T::COLUMNS.iter().map(|(name, _)| format!("{alias}.{name}"));
+    columns.collect::<Vec<_>>().join(", ")
+}
+
 /// The names, comma-separated.
 macro_rules! row_list {
     ($first:ident $(, $col:ident)*) => {
@@ -172,14 +178,23 @@ where
 /// The rows of two tables side by side.
 pub struct Joined<A, B>(pub A, pub B);
 
+impl<'r, R, A, B> FromCells<'r, R> for Joined<A, B>
+where
+    A: FromCells<'r, R>,
+    B: FromCells<'r, R>,
+{
+    fn from_cells(cells: &mut Cells<'r, R>) -> Result<Self, sqlx::Error> {
+        Ok(Joined(A::from_cells(cells)?, B::from_cells(cells)?))
+    }
+}
+
 impl<'r, R, A, B> sqlx::FromRow<'r, R> for Joined<A, B>
 where
     R: sqlx::Row,
-    A: Table + FromCells<'r, R>,
-    B: FromCells<'r, R>,
+    A: Table,
+    Joined<A, B>: FromCells<'r, R>,
 {
     fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
-        let mut cells = Cells::new(A::NAME, row);
-        Ok(Joined(A::from_cells(&mut cells)?, B::from_cells(&mut cells)?))
+        FromCells::from_cells(&mut Cells::new(A::NAME, row))
     }
 }

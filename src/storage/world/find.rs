@@ -10,9 +10,9 @@ use crate::domain::names::{LevelId, OrderId, PurchaseId, SkuKey};
 use crate::domain::world::World;
 use crate::storage::db::Tx;
 use crate::storage::error::Result;
-use crate::storage::rows::stock::{SkuRow, SourceRow};
+use crate::storage::rows::stock::{LevelRow, SkuRow, SourceRow};
 use crate::storage::sql::{Arg, args, list, texts};
-use crate::storage::table::{Cells, FromCells, Joined, Table, row};
+use crate::storage::table::{Cells, FromCells, Joined, Table, columns_of, row};
 
 /// What counts on a supplier's level: the predicate of the index `holds_level`.
 pub(super) const COUNTS: &str = "h.kind = 'supplier' AND (h.state IN ('active', 'committed')
@@ -48,6 +48,14 @@ texts! {
         JOIN sku_sources x ON x.sku = asked.key ORDER BY x.sku, x.position",
         sku = SkuRow::LIST,
         source = SourceRow::LIST
+    );
+    /// The same by their own keys alone, and with their levels. `CROSS JOIN`: in this order.
+    SHELVES = format!("SELECT {}, {}, {}
+        FROM skus s CROSS JOIN sku_sources x CROSS JOIN levels l
+        WHERE s.key IN (LIST($1)) AND x.sku = s.key AND l.id = x.level_id",
+        columns_of::<SkuRow>("s"),
+        columns_of::<SourceRow>("x"),
+        columns_of::<LevelRow>("l")
     );
 
     /// A page of overdue orders with all the levels that they hold. From the orders' deadlines on,
@@ -250,6 +258,23 @@ where
     fn from_cells(cells: &mut Cells<'r, R>) -> std::result::Result<Named, sqlx::Error> {
         Ok(Named { alias: cells.next()?, source: SourceRow::from_cells(cells)? })
     }
+}
+
+/// Reads the SKUs asked for with their sources and levels, without locks.
+pub(super) async fn shelves(
+    tx: &mut Tx,
+    asked: &BTreeSet<SkuKey>,
+    world: &mut World,
+) -> Result<()> {
+    let mut rows: Vec<Joined<SkuRow, Joined<SourceRow, LevelRow>>> =
+        tx.all(&SHELVES, vec![list(asked)]).await?;
+    rows.sort_by_key(|Joined(_, Joined(source, _))| source.position);
+    for Joined(sku, Joined(source, level)) in rows {
+        world.levels.insert(level.id.clone(), Arc::new(level.into()));
+        let sku = world.skus.entry(sku.key.clone()).or_insert_with(|| Arc::new(sku.into()));
+        Arc::make_mut(sku).sources.push(source.into());
+    }
+    Ok(())
 }
 
 /// Reads the SKUs asked for (aliases followed) with their sources; answers their levels.

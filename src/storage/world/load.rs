@@ -106,8 +106,10 @@ pub async fn load(tx: &mut Tx, needs: &Needs, now: Timestamp) -> Result<Loaded> 
 pub async fn catalogue(tx: &mut Tx, asked: &BTreeSet<SkuKey>) -> Result<(i64, World)> {
     let mut world = World::default();
     let version: Option<(i64,)> = tx.first(&CATALOGUE, Vec::new()).await?;
-    let levels = find::skus(tx, asked, &mut world).await?;
-    world.levels = read_levels(tx, &LEVELS, &levels).await?;
+    find::shelves(tx, asked, &mut world).await?;
+    let others = asked.iter().filter(|name| !world.skus.contains_key(*name)).cloned().collect();
+    let levels = find::skus(tx, &others, &mut world).await?;
+    world.levels.append(&mut read_levels(tx, &LEVELS, &levels).await?);
     suppliers(tx, None, &mut world).await?;
     Ok((version.map_or(0, |(version,)| version), world))
 }
