@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::pin::pin;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, OptionFuture};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 
 use super::known::{Draft, plain};
 use super::queue::Pending;
@@ -19,18 +20,30 @@ struct Gathering {
     draft: Draft,
     /// To be decided under locks, soon: nothing more is taken.
     aside: Vec<Pending>,
-    /// They ask for what is not known, and it is being read.
-    asked: Vec<Pending>,
-    reading: Option<BoxFuture<'static, storage::Result<(i64, World)>>>,
+    /// What some ask for that is not known, being read.
+    readings: FuturesUnordered<BoxFuture<'static, Read>>,
+    /// So many wait for that.
+    asked: usize,
     /// They, too, ask for what is not known.
     unknown: Vec<Pending>,
 }
 
+/// What was read for these.
+type Read = (Vec<Pending>, storage::Result<(i64, World)>);
+
+/// So many readings at once: the next need not wait for a slow one.
+const READINGS: usize = 2;
+
 impl Gathering {
-    /// Everything that is not drafted.
-    fn left(&mut self) -> Vec<Pending> {
-        let Gathering { aside, asked, unknown, .. } = self;
-        [aside, asked, unknown].into_iter().flat_map(std::mem::take).collect()
+    /// Everything that is not drafted. What is being read is waited for.
+    async fn left(&mut self) -> Vec<Pending> {
+        let Gathering { aside, readings, unknown, .. } = self;
+        let mut left = std::mem::take(aside);
+        left.append(unknown);
+        while let Some((mut asked, _)) = readings.next().await {
+            left.append(&mut asked);
+        }
+        left
     }
 }
 
@@ -40,23 +53,22 @@ impl Writer {
         let mut now = Gathering {
             draft,
             aside: Vec::new(),
-            asked: Vec::new(),
-            reading: None,
+            readings: FuturesUnordered::new(),
+            asked: 0,
             unknown: Vec::new(),
         };
         first.into_iter().for_each(|pending| self.take(&mut now, pending));
         while !self.store.is_lost() && !self.known.is_full() {
             if now.draft.is_empty() {
                 self.read_unknown(&mut now);
-                let Some(reading) = &mut now.reading else { break };
-                let read = reading.await;
+                let Some(read) = now.readings.next().await else { break };
                 self.found(&mut now, read);
             } else if !self.write_draft(&mut now).await {
                 break;
             }
         }
         let mut left = std::mem::take(&mut now.draft.pending);
-        left.append(&mut now.left());
+        left.append(&mut now.left().await);
         left
     }
 
@@ -73,7 +85,7 @@ impl Writer {
             tokio::select! {
                 biased;
                 written = &mut writing => break written,
-                Some(read) = OptionFuture::from(now.reading.as_mut()) => self.found(now, read),
+                Some(read) = now.readings.next() => self.found(now, read),
                 () = self.queue.arrived() => {}
             }
         };
@@ -98,7 +110,7 @@ impl Writer {
     /// Drafts what has come in, unless something goes before it.
     fn gather(&mut self, now: &mut Gathering) {
         while now.aside.is_empty()
-            && !now.draft.is_full(now.asked.len() + now.unknown.len())
+            && !now.draft.is_full(now.asked + now.unknown.len())
             && let Some(pending) = self.queue.draft_next()
         {
             self.take(now, pending);
@@ -116,19 +128,20 @@ impl Writer {
     }
 
     fn read_unknown(&self, now: &mut Gathering) {
-        if now.reading.is_none() && !now.unknown.is_empty() {
-            now.asked = std::mem::take(&mut now.unknown);
-            now.reading = Some(reading(&self.db, &now.asked));
+        if now.readings.len() < READINGS && !now.unknown.is_empty() {
+            let asked = std::mem::take(&mut now.unknown);
+            now.asked += asked.len();
+            now.readings.push(reading(&self.db, asked));
         }
     }
 
-    fn found(&mut self, now: &mut Gathering, read: storage::Result<(i64, World)>) {
-        now.reading = None;
+    fn found(&mut self, now: &mut Gathering, (asked, read): Read) {
+        now.asked -= asked.len();
         match read {
             Ok((catalogue, read)) => self.known.add_read(catalogue, read),
             Err(error) => tracing::debug!(%error, "what is not known could not be read"),
         }
-        for pending in std::mem::take(&mut now.asked) {
+        for pending in asked {
             if self.known.knows(&pending.envelope) {
                 self.take(now, pending);
             } else {
@@ -139,12 +152,15 @@ impl Writer {
 }
 
 /// Reads the SKUs that are asked for, with their levels.
-fn reading(db: &Db, asked: &[Pending]) -> BoxFuture<'static, storage::Result<(i64, World)>> {
+fn reading(db: &Db, asked: Vec<Pending>) -> BoxFuture<'static, Read> {
     let placements = asked.iter().filter_map(|pending| plain(&pending.envelope));
     let skus = placements.flat_map(|placement| &placement.lines).map(|line| line.sku.clone());
     let (db, skus) = (db.clone(), skus.collect::<BTreeSet<SkuKey>>());
     async move {
-        db.read(move |tx| Box::pin(async move { storage::world::catalogue(tx, &skus).await })).await
+        let read =
+            db.read(move |tx| Box::pin(async move { storage::world::catalogue(tx, &skus).await }));
+        let read = read.await;
+        (asked, read)
     }
     .boxed()
 }
